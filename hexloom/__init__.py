@@ -1,0 +1,1 @@
+"""hexloom: provably good static co-schedules for neural processing units."""
