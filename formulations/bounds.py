@@ -1,0 +1,147 @@
+"""Lower bounds on the makespan, each with a name and a reason; all hold for any start times under rule ``none``.
+
+A bound is arithmetic: anyone can recompute it from the problem without a solver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexloom.formulations.heads_tails import Demand, HeadsTails, engine_demands, heads_and_tails
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Problem
+
+WINDOW_LIMIT = 64
+"""At most this many head values are tried per engine: windows cost their square."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A proven lower bound on the makespan.
+
+    ``engine`` is the engine it names as the bottleneck, None for a path. ``detail`` says in words where it comes
+    from.
+    """
+
+    name: str
+    ticks: int
+    engine: str | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """All bounds of a problem, the best first, with the heads and tails they rest on."""
+
+    found: tuple[Bound, ...]
+    heads_tails: HeadsTails
+
+    @property
+    def best(self) -> Bound:
+        """The largest bound; it names the bottleneck."""
+        return self.found[0]
+
+
+def lower_bounds(problem: Problem) -> Bounds:
+    """Return every bound of ``problem``: engine work, channel bytes, critical path, heads and tails, steady interval."""
+    demands = engine_demands(problem)
+    ht = heads_and_tails(problem, demands)
+    found = [_critical_path(problem, ht)]
+    for demand in demands:
+        found += [_engine_work(problem, demand), _heads_tails(problem, demand, ht)]
+        steady = _steady_interval(problem, demand, ht)
+        if steady is not None:
+            found.append(steady)
+    best: dict[str, Bound] = {}
+    for bound in found:
+        if bound.name not in best or bound.ticks > best[bound.name].ticks:
+            best[bound.name] = bound
+    # Of equal bounds the simplest reason names the bottleneck.
+    simplest = ("critical_path", "engine_work", "channel_bytes", "steady_interval", "heads_tails")
+    return Bounds(tuple(sorted(best.values(), key=lambda b: (-b.ticks, simplest.index(b.name)))), ht)
+
+
+def _critical_path(problem: Problem, ht: HeadsTails) -> Bound:
+    """Longest path: for every op, makespan >= head + duration + tail along precedences alone."""
+    reach: dict[int, int] = {}
+    via: dict[int, int | None] = {}
+    for i in problem.topological_order:
+        before = max(problem.predecessors[i], key=lambda p: reach[p], default=None)
+        via[i] = before
+        reach[i] = (problem.entry_ticks if before is None else reach[before]) + int(ht.duration[i])
+    last = max(reach, key=lambda i: reach[i])
+    first, steps = last, 1
+    while (previous := via[first]) is not None:
+        first, steps = previous, steps + 1
+    detail = f"{steps} ops in a row from {problem.ops[first].name} to {problem.ops[last].name}"
+    return Bound("critical_path", reach[last], None, detail)
+
+
+def _engine_work(problem: Problem, demand: Demand) -> Bound:
+    """All work of an engine over its units: makespan >= entry + ceil(sum units x ticks / units)."""
+    engine = problem.engines[demand.engine]
+    work = -(-int(demand.energy.sum()) // demand.units)
+    if engine.kind == "pipe":
+        name, detail = "channel_bytes", f"all transfers pass {engine.name}"
+    else:
+        name, detail = "engine_work", f"all work on {engine.name} over its {engine.units} units"
+    return Bound(name, problem.entry_ticks + work, engine.name, detail)
+
+
+def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound:
+    """Window bound: for heads >= a and tails >= b, makespan >= a + ceil(energy / units) + b."""
+    head = ht.head[demand.ops] + demand.lead
+    tail = ht.tail[demand.ops] + demand.trail
+    best, best_pair = -1, (0, 0)
+    for a in _few(head):
+        late = head >= a
+        order = np.argsort(-tail[late], kind="stable")
+        tails = tail[late][order]
+        energy = np.cumsum(demand.energy[late][order])
+        values = a - (-energy // demand.units) + tails
+        k = int(values.argmax())
+        if int(values[k]) > best:
+            best, best_pair = int(values[k]), (int(a), int(tails[k]))
+    engine = problem.engines[demand.engine].name
+    detail = f"{engine} cannot start before {best_pair[0]} and {best_pair[1]} ticks follow its last work"
+    return Bound("heads_tails", best, engine, detail)
+
+
+def _few(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    distinct = np.unique(values)
+    if len(distinct) <= WINDOW_LIMIT:
+        return distinct
+    return distinct[np.linspace(0, len(distinct) - 1, WINDOW_LIMIT).astype(int)]
+
+
+def _steady_interval(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound | None:
+    """Tiles of one task whose stages share an engine: first head + tiles x (sum of stage work) + last tail.
+
+    The steady interval of a tile is at least the work that all its stages together bring to an engine:
+    max(tA, tB + tD, tC) where stages B and D share one.
+    """
+    engine = problem.engines[demand.engine]
+    best: Bound | None = None
+    rows: dict[str, list[int]] = {}
+    for k, i in enumerate(demand.ops):
+        rows.setdefault(problem.ops[i].task, []).append(k)
+    for task, ks in rows.items():
+        members = demand.ops[ks]
+        stages = list(dict.fromkeys(problem.ops[i].stage for i in members))
+        tiles = {problem.ops[i].tile for i in members}
+        if len(stages) < 2 or len(tiles) < 2:
+            continue
+        work = -(-int(demand.energy[ks].sum()) // demand.units)
+        value = (
+            int((ht.head[members] + demand.lead[ks]).min())
+            + work
+            + int((ht.tail[members] + demand.trail[ks]).min())
+        )
+        if best is None or value > best.ticks:
+            detail = f"stages {' + '.join(stages)} of {task} share {engine.name} over {len(tiles)} tiles"
+            best = Bound("steady_interval", value, engine.name, detail)
+    return best

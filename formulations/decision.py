@@ -1,0 +1,40 @@
+"""What a formulation decides: modes, units, an order of actions, guards and offsets. It holds no times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A complete choice for a problem of n ops and b buffers; positions are those of the problem.
+
+    Parameters
+    ----------
+    modes
+        n positions into each op's modes.
+    units
+        n tuples, per use of the chosen mode the unit ids it holds (empty for pipes and uses of zero ticks).
+    actions
+        An order in which every queue meets its actions: ``i`` starts op i, ``~i`` lets the owner of DMA op i wait
+        for its end. It agrees with every precedence and every guard.
+    offsets
+        b addresses in bytes. Two buffers that share addresses live one after the other in ``actions``.
+    guards
+        Pairs (before, after) of ops that are ordered although nothing else asks for it, because it pays.
+    """
+
+    modes: tuple[int, ...]
+    units: tuple[tuple[tuple[int, ...], ...], ...]
+    actions: tuple[int, ...]
+    offsets: tuple[int, ...]
+    guards: tuple[tuple[int, int], ...] = ()
+
+
+Evaluate = Callable[["Problem", Decision], int]
+"""The simulator as formulations see it: the makespan in ticks of a decision."""

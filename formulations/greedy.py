@@ -1,0 +1,319 @@
+"""List scheduling: ops start in order of priority as soon as engines, inputs and scratchpad bytes are there.
+
+The dispatcher keeps a clock of its own, because it has to decide while time runs; what it returns is a `Decision`,
+and the predicted times of that come from the simulator alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.decision import Decision
+from hexloom.formulations.packing import Allocator, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexloom.formulations.problem import Problem, Use
+
+RELEASE, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the dispatcher is told: one number per op, larger first; a mode per op; extra orderings."""
+
+    priority: tuple[float, ...]
+    modes: tuple[int, ...]
+    guards: tuple[tuple[int, int], ...] = ()
+
+
+def list_schedule(problem: Problem, policy: Policy) -> Decision | None:
+    """Return the decision that ``policy`` leads to, or None when it runs into a dead end of scratchpad bytes.
+
+    First bytes are only counted and the lifetimes that result are packed; if that fails, every buffer gets its
+    address when its first op starts.
+    """
+    relaxed = _Dispatch(problem, policy, allocator=None)
+    if relaxed.run():
+        offsets = pack(problem, relaxed.lifetimes())
+        if offsets is not None:
+            return relaxed.decision(offsets)
+    for from_top_below in (problem.scratchpad.available_bytes // 64, 0):
+        exact = _Dispatch(problem, policy, Allocator(problem, from_top_below))
+        if exact.run():
+            assert exact.allocator is not None
+            placed = exact.allocator.offsets
+            return exact.decision(tuple(placed.get(b, 0) for b in range(len(problem.buffers))))
+    return None
+
+
+@dataclass
+class _Dispatch:
+    problem: Problem
+    policy: Policy
+    allocator: Allocator | None
+    now: int = 0
+    actions: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        problem, policy = self.problem, self.policy
+        n = len(problem.ops)
+        self.now = problem.entry_ticks
+        self.modes = [op.modes[m] for op, m in zip(problem.ops, policy.modes, strict=True)]
+        self.successors = [list(s) for s in problem.successors]
+        self.missing = [len(p) for p in problem.predecessors]
+        for before, after in policy.guards:
+            self.successors[before].append(after)
+            self.missing[after] += 1
+        self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
+        self.busy_until = {e.name: [self.now] * e.units for e in problem.engines if e.kind != "pipe"}
+        self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
+        self.pending: list[tuple[int, int]] = []
+        self.events: list[tuple[int, int, int, str]] = []
+        self.ready: list[tuple[float, int, int]] = []
+        self.rank = 0
+        self.born: dict[int, int] = {}
+        self.died: dict[int, int] = {}
+        self.users_left = [len(set(b.ops)) for b in problem.buffers]
+        self.free_bytes = problem.scratchpad.available_bytes - sum(
+            b.occupied_bytes for b in problem.buffers if b.resident
+        )
+        self.unfinished = n
+        for i in range(n):
+            if self.missing[i] == 0:
+                self._offer(i, i)
+
+    def run(self) -> bool:
+        """Dispatch everything; False in a dead end."""
+        while self.unfinished:
+            moved = self._start_ready()
+            if self._start_transfers() or moved:
+                if self.events and self.events[0][0] == self.now:
+                    self._pop_events()
+                    continue
+                if moved:
+                    continue
+            if not self.events:
+                return False
+            self.now = self.events[0][0]
+            self._pop_events()
+        return True
+
+    def decision(self, offsets: tuple[int, ...]) -> Decision:
+        return Decision(
+            self.policy.modes, tuple(self.units), tuple(self.actions), offsets, self.policy.guards
+        )
+
+    def lifetimes(self) -> list[tuple[int, int]]:
+        """Lifetimes in event ranks; a resident or unused buffer lives all the time or never."""
+        return [
+            (-1, self.rank + 1) if buffer.resident else (self.born.get(b, 0), self.died.get(b, 0))
+            for b, buffer in enumerate(self.problem.buffers)
+        ]
+
+    def _offer(self, action: int, like: int) -> None:
+        insort(self.ready, (-self.policy.priority[like], like, action))
+
+    def _pop_events(self) -> None:
+        while self.events and self.events[0][0] == self.now:
+            _, kind, i, name = heapq.heappop(self.events)
+            if kind == PIPE_FREE:
+                self.pipe_units[name] += 1
+            elif kind == REQUEST:
+                insort(self.pending, (self.now, i))
+            elif kind == OBSERVED or (kind == DONE and self.modes[i].dma is None):
+                self._finish(i)
+            elif kind == DONE:
+                urgent = max(self.successors[i], key=lambda s: self.policy.priority[s], default=i)
+                self._offer(~i, urgent if self.policy.priority[urgent] > self.policy.priority[i] else i)
+
+    def _start_ready(self) -> bool:
+        """Start what can start now, most urgent first; what is blocked on units keeps the less urgent off them."""
+        reserved: dict[str, int] = {}
+        hungry = False
+        moved = False
+        kept: list[tuple[float, int, int]] = []
+        ready, self.ready = self.ready, []
+        for position, item in enumerate(ready):
+            action = item[2]
+            i = action if action >= 0 else ~action
+            if action < 0:
+                started = self._observe(i)
+            else:
+                units = self._find_units(i, reserved)
+                started = units is not None
+                if units is not None:
+                    grown = not self._allocate(i, hungry)
+                    if grown:
+                        hungry, started = True, False
+                    else:
+                        self._start(i, units)
+            if started:
+                moved = True
+                if self.modes[i].duration_ticks == 0 or action < 0:
+                    # Something may be ready at this very instant: look again from the most urgent on.
+                    kept += ready[position + 1 :]
+                    break
+            else:
+                kept.append(item)
+        for item in kept:
+            insort(self.ready, item)
+        if not moved and hungry and not self.events:
+            moved = self._feed()
+        return moved
+
+    def _feed(self) -> bool:
+        """Nothing runs and the most urgent is short of bytes: let anyone who fits go."""
+        for item in list(self.ready):
+            i = item[2]
+            if i >= 0:
+                units = self._find_units(i, {})
+                if units is not None and self._allocate(i, hungry=False):
+                    self.ready.remove(item)
+                    self._start(i, units)
+                    return True
+        return False
+
+    def _owner_free(self, i: int) -> bool:
+        dma = self.modes[i].dma
+        return dma is not None and self.busy_until[dma.owner_engine][dma.owner_unit] <= self.now
+
+    def _observe(self, i: int) -> bool:
+        if not self._owner_free(i):
+            return False
+        self.actions.append(~i)
+        dma = self.modes[i].dma
+        assert dma is not None
+        if dma.poll_ticks == 0:
+            self._finish(i)
+            return True
+        end = self.now + dma.poll_ticks
+        self.busy_until[dma.owner_engine][dma.owner_unit] = end
+        heapq.heappush(self.events, (end, OBSERVED, i, ""))
+        return True
+
+    def _find_units(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
+        """Return free unit ids per use, or None; then mark until when its units are kept for it."""
+        mode = self.modes[i]
+        if mode.dma is not None:
+            if not self._owner_free(i):
+                return None
+            limit = reserved.get(mode.dma.owner_engine)
+            if limit is not None and self.now + mode.dma.issue_ticks > limit:
+                return None
+            return ((),) * len(mode.uses)
+        found: list[tuple[int, ...]] = []
+        blocked = False
+        for use in mode.uses:
+            if use.ticks == 0:
+                found.append(())
+                continue
+            busy = self.busy_until[use.engine]
+            ids = _free_units(use, busy, self.now)
+            limit = reserved.get(use.engine)
+            if ids is None:
+                blocked = True
+                until = _available_at(use, busy)
+                reserved[use.engine] = min(until, limit) if limit is not None else until
+            elif limit is not None and self.now + mode.overhead_ticks + use.ticks > limit:
+                return None
+            else:
+                found.append(ids)
+        return None if blocked else tuple(found)
+
+    def _allocate(self, i: int, hungry: bool) -> bool:
+        """Take the bytes of the buffers that op ``i`` is the first to use; False when they are not there."""
+        problem = self.problem
+        new = [b for b in problem.op_buffers[i] if b not in self.born and not problem.buffers[b].resident]
+        if not new:
+            return True
+        if hungry:
+            return False
+        if self.allocator is None:
+            need = sum(problem.buffers[b].occupied_bytes for b in new)
+            if need > self.free_bytes:
+                return False
+            self.free_bytes -= need
+        else:
+            placed = []
+            for b in sorted(new, key=lambda b: -problem.buffers[b].occupied_bytes):
+                if not self.allocator.place(b):
+                    for p in placed:
+                        self.allocator.release(p)
+                    return False
+                placed.append(b)
+        for b in new:
+            self.born[b] = self.rank
+        return True
+
+    def _start(self, i: int, units: tuple[tuple[int, ...], ...]) -> None:
+        mode = self.modes[i]
+        self.actions.append(i)
+        self.rank += 1
+        self.units[i] = units
+        if mode.dma is not None:
+            end = self.now + mode.dma.issue_ticks
+            self.busy_until[mode.dma.owner_engine][mode.dma.owner_unit] = end
+            heapq.heappush(self.events, (end, REQUEST, i, ""))
+            if end > self.now:
+                heapq.heappush(self.events, (end, RELEASE, i, ""))
+            return
+        for use, ids in zip(mode.uses, units, strict=True):
+            if ids:
+                end = self.now + mode.overhead_ticks + use.ticks
+                for u in ids:
+                    self.busy_until[use.engine][u] = end
+                heapq.heappush(self.events, (end, RELEASE, i, ""))
+        if mode.duration_ticks == 0:
+            self._finish(i)
+        else:
+            heapq.heappush(self.events, (self.now + mode.duration_ticks, DONE, i, ""))
+
+    def _start_transfers(self) -> bool:
+        started = False
+        for item in list(self.pending):
+            i = item[1]
+            uses = [use for use in self.modes[i].uses if use.ticks > 0]
+            if any(self.pipe_units[use.engine] < use.units for use in uses):
+                continue
+            self.pending.remove(item)
+            started = True
+            for use in uses:
+                self.pipe_units[use.engine] -= use.units
+                for _ in range(use.units):
+                    heapq.heappush(self.events, (self.now + use.ticks, PIPE_FREE, i, use.engine))
+            heapq.heappush(self.events, (self.now + self.modes[i].latency_ticks, DONE, i, ""))
+        return started
+
+    def _finish(self, i: int) -> None:
+        self.rank += 1
+        self.unfinished -= 1
+        for b in self.problem.op_buffers[i]:
+            self.users_left[b] -= 1
+            if self.users_left[b] == 0 and not self.problem.buffers[b].resident:
+                self.died[b] = self.rank
+                if self.allocator is None:
+                    self.free_bytes += self.problem.buffers[b].occupied_bytes
+                else:
+                    self.allocator.release(b)
+        for s in self.successors[i]:
+            self.missing[s] -= 1
+            if self.missing[s] == 0:
+                self._offer(s, s)
+
+
+def _free_units(use: Use, busy: Sequence[int], now: int) -> tuple[int, ...] | None:
+    if use.unit_ids is not None:
+        return use.unit_ids if all(busy[u] <= now for u in use.unit_ids) else None
+    free = [u for u, until in enumerate(busy) if until <= now]
+    return tuple(free[: use.units]) if len(free) >= use.units else None
+
+
+def _available_at(use: Use, busy: Sequence[int]) -> int:
+    if use.unit_ids is not None:
+        return max(busy[u] for u in use.unit_ids)
+    return sorted(busy)[use.units - 1]

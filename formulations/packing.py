@@ -1,0 +1,135 @@
+"""Addresses for buffers whose lifetimes are known: first fit in several orders, and placement one at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from hexloom.formulations.problem import Buffer, Problem
+
+Lifetime = tuple[int, int]
+"""Half-open interval in any strictly ordered measure: ticks or event ranks."""
+
+
+def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | None:
+    """Return an offset for every buffer, or None when no order of first fit places all of them.
+
+    Pinned buffers are placed first. The others are tried longest-lived first, then largest first, largest area
+    first, and in order of birth; each at the lowest address at which nothing alive overlaps it.
+    """
+    buffers = problem.buffers
+
+    def life(b: int) -> int:
+        return lifetimes[b][1] - lifetimes[b][0]
+
+    def size(b: int) -> int:
+        return buffers[b].occupied_bytes
+
+    orders: tuple[Callable[[int], tuple[int, ...]], ...] = (
+        lambda b: (-life(b), -size(b)),
+        lambda b: (-size(b), -life(b)),
+        lambda b: (-size(b) * life(b),),
+        lambda b: (lifetimes[b][0], -size(b)),
+    )
+    free = [b for b in range(len(buffers)) if buffers[b].address is None]
+    for key in orders:
+        offsets = _first_fit(problem, lifetimes, sorted(free, key=lambda b: (*key(b), b)))
+        if offsets is not None:
+            return offsets
+    return None
+
+
+def _first_fit(problem: Problem, lifetimes: Sequence[Lifetime], order: list[int]) -> tuple[int, ...] | None:
+    buffers = problem.buffers
+    offsets: dict[int, int] = {b: buf.address for b, buf in enumerate(buffers) if buf.address is not None}
+    for b in order:
+        taken = [
+            (offset, offset + buffers[other].occupied_bytes)
+            for other, offset in offsets.items()
+            if lifetimes[other][0] < lifetimes[b][1] and lifetimes[b][0] < lifetimes[other][1]
+        ]
+        offset = lowest_gap(buffers[b], taken, problem.scratchpad.available_bytes)
+        if offset is None:
+            return None
+        offsets[b] = offset
+    return tuple(offsets[b] for b in range(len(buffers)))
+
+
+def lowest_gap(buffer: Buffer, taken: Iterable[tuple[int, int]], capacity: int) -> int | None:
+    """Return the lowest aligned address of ``buffer`` beside the ``taken`` intervals, or None."""
+    align, size = buffer.align_bytes, buffer.occupied_bytes
+    if size == 0:
+        return 0
+    at = 0
+    for start, end in sorted(taken):
+        if at + size <= start:
+            break
+        if end > at:
+            at = -(-end // align) * align
+    return at if at + size <= capacity else None
+
+
+def highest_gap(buffer: Buffer, taken: Iterable[tuple[int, int]], capacity: int) -> int | None:
+    """Return the highest aligned address of ``buffer`` beside the ``taken`` intervals, or None."""
+    align, size = buffer.align_bytes, buffer.occupied_bytes
+    if size == 0:
+        return 0
+    at = (capacity - size) // align * align
+    for start, end in sorted(taken, key=lambda piece: -piece[1]):
+        if at >= end:
+            break
+        if start < at + size:
+            at = (start - size) // align * align
+    return at if at >= 0 else None
+
+
+class Allocator:
+    """Addresses of the buffers alive now, handed out one at a time: lowest gap, or highest for small buffers.
+
+    Parameters
+    ----------
+    problem
+        Pinned and resident buffers keep their places; resident ones without a pin are placed at once, largest
+        first.
+    from_top_below
+        Buffers smaller than this many bytes are placed from the top, so that they do not split large gaps.
+    """
+
+    def __init__(self, problem: Problem, from_top_below: int = 0) -> None:
+        self._problem = problem
+        self._capacity = problem.scratchpad.available_bytes
+        self._from_top_below = from_top_below
+        self.offsets: dict[int, int] = {}
+        self._live: dict[int, tuple[int, int]] = {}
+        residents = [b for b, buffer in enumerate(problem.buffers) if buffer.resident]
+        for b in sorted(
+            residents, key=lambda b: (problem.buffers[b].address is None, -problem.buffers[b].occupied_bytes)
+        ):
+            self.place(b)
+
+    def place(self, b: int) -> bool:
+        """Give buffer ``b`` its address; False when there is no gap for it now."""
+        buffer = self._problem.buffers[b]
+        taken = self._live.values()
+        at = buffer.address
+        if at is None:
+            fit = highest_gap if buffer.occupied_bytes < self._from_top_below else lowest_gap
+            # A gap in which a pinned buffer is still to come may be used: the pin waits until it is free again.
+            at = fit(buffer, taken, self._capacity)
+            if at is None:
+                return False
+        end = at + buffer.occupied_bytes
+        if buffer.occupied_bytes and (
+            end > self._capacity or any(start < end and at < stop for start, stop in taken)
+        ):
+            return False
+        self.offsets[b] = at
+        if buffer.occupied_bytes:
+            self._live[b] = (at, end)
+        return True
+
+    def release(self, b: int) -> None:
+        """End the life of buffer ``b``."""
+        self._live.pop(b, None)

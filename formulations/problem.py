@@ -1,0 +1,334 @@
+"""The integer problem: ops, modes, engines, buffers. Ticks, units and bytes only; no hardware.
+
+All intervals are half-open ``[start, end)``. An op that takes part in a schedule has exactly one mode. Names are
+unique per kind. The problem is data: it is read by the formulations, and by the simulator and the checker, which
+share nothing else with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MAX_TICKS = 2**53 - 1
+"""Largest horizon in ticks: above it a time is no longer exact in JSON readers that use doubles."""
+
+
+class Frozen(BaseModel):
+    """Base of all data here: frozen, and closed against unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
+
+
+class Engine(Frozen):
+    """A renewable unit resource.
+
+    ``worker``: every unit is a hardware thread that executes a queue in order (HVX context, HMX thread).
+    ``resource``: counted units that own no thread; the plan orders their users by waits.
+    ``pipe``: units that the hardware gives to transfers, first issued first served; only DMA ops use it.
+    """
+
+    name: str = Field(min_length=1)
+    units: int = Field(default=1, ge=1)
+    kind: Literal["worker", "resource", "pipe"] = "worker"
+
+
+class Use(Frozen):
+    """``units`` units of one engine, held for ``ticks`` from the start of the op (of the transfer, for a pipe).
+
+    A use of zero ticks takes nothing: a marker op needs no engine. ``unit_ids`` fixes the units.
+    """
+
+    engine: str
+    ticks: int = Field(ge=0)
+    units: int = Field(default=1, ge=1)
+    unit_ids: tuple[int, ...] | None = None
+
+
+class Dma(Frozen):
+    """The issuing side of a transfer: its owner starts it, goes on, and later observes its end.
+
+    ``issue_ticks`` hold the owner when the transfer is started, ``poll_ticks`` when its end is observed.
+    """
+
+    owner_engine: str
+    owner_unit: int = Field(ge=0)
+    issue_ticks: int = Field(default=0, ge=0)
+    poll_ticks: int = Field(default=0, ge=0)
+
+
+class Mode(Frozen):
+    """One way to run an op.
+
+    ``overhead_ticks`` come before the work and hold the same units (fork/join, hand-over); ``latency_ticks`` after
+    them the result can be used, never before the last unit is released.
+    """
+
+    name: str = "default"
+    uses: tuple[Use, ...] = ()
+    latency_ticks: int = Field(ge=0)
+    overhead_ticks: int = Field(default=0, ge=0)
+    dma: Dma | None = None
+
+    @model_validator(mode="after")
+    def _local_facts(self) -> Self:
+        longest = max((use.ticks for use in self.uses), default=0)
+        if self.latency_ticks < longest:
+            raise ValueError(
+                f"mode {self.name!r}: latency {self.latency_ticks} is below its occupancy {longest}"
+            )
+        engines = [use.engine for use in self.uses]
+        if len(set(engines)) != len(engines):
+            raise ValueError(f"mode {self.name!r} uses one engine twice; name it once with all its units")
+        if self.dma is not None and self.overhead_ticks:
+            raise ValueError(f"mode {self.name!r}: a DMA mode has issue and poll ticks, not overhead")
+        return self
+
+    @property
+    def duration_ticks(self) -> int:
+        """Shortest time from start to a result that others can use."""
+        if self.dma is None:
+            return self.overhead_ticks + self.latency_ticks
+        return self.dma.issue_ticks + self.latency_ticks + self.dma.poll_ticks
+
+
+class Op(Frozen):
+    """The smallest scheduled step: one stage of one tile of a task."""
+
+    name: str = Field(min_length=1)
+    task: str = ""
+    stage: str = ""
+    tile: int = 0
+    modes: tuple[Mode, ...] = Field(min_length=1)
+    deadline_ticks: int | None = Field(default=None, ge=0)
+
+
+class Precedence(Frozen):
+    """``after`` starts once the result of ``before`` can be used (for DMA: once its owner observed the end)."""
+
+    before: str
+    after: str
+
+
+class Buffer(Frozen):
+    """Bytes in the scratchpad, alive from the start of the first op in ``ops`` to the end of the last.
+
+    A DMA op uses its buffers from issue until its end is observed. ``resident`` buffers live for the whole
+    schedule; ``address`` pins a buffer. The size is rounded up to ``granule_bytes``.
+    """
+
+    name: str = Field(min_length=1)
+    size_bytes: int = Field(ge=0)
+    ops: tuple[str, ...] = ()
+    align_bytes: int = Field(default=1, ge=1)
+    granule_bytes: int = Field(default=1, ge=1)
+    address: int | None = Field(default=None, ge=0)
+    resident: bool = False
+
+    @property
+    def occupied_bytes(self) -> int:
+        """Size after rounding to the granule."""
+        return -(-self.size_bytes // self.granule_bytes) * self.granule_bytes
+
+
+class Scratchpad(Frozen):
+    """Addresses ``[0, total_bytes - reserved_bytes)`` are available."""
+
+    total_bytes: int = Field(default=0, ge=0)
+    reserved_bytes: int = Field(default=0, ge=0)
+
+    @property
+    def available_bytes(self) -> int:
+        """What the plan may use."""
+        return max(0, self.total_bytes - self.reserved_bytes)
+
+
+class Problem(Frozen):
+    """The integer instance handed to a formulation.
+
+    ``tick_us`` is the length of a tick in microseconds as a fraction ("1/1000"), or None for a problem in bare
+    ticks. ``entry_ticks`` is the dispatch of the plan itself: no op starts before it.
+    """
+
+    schema_: Literal["hexloom.problem/1"] = Field(default="hexloom.problem/1", alias="schema")
+    name: str = "problem"
+    tick_us: str | None = Field(default=None, pattern=r"^[1-9]\d*(/[1-9]\d*)?$")
+    engines: tuple[Engine, ...] = ()
+    ops: tuple[Op, ...] = Field(min_length=1)
+    precedences: tuple[Precedence, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    scratchpad: Scratchpad = Scratchpad()
+    entry_ticks: int = Field(default=0, ge=0)
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        serialize_by_alias=True,
+        ignored_types=(cached_property,),
+    )
+
+    @model_validator(mode="after")
+    def _references_hold(self) -> Self:
+        for kind, names in (
+            ("engine", [engine.name for engine in self.engines]),
+            ("op", [op.name for op in self.ops]),
+            ("buffer", [buffer.name for buffer in self.buffers]),
+        ):
+            seen: set[str] = set()
+            for name in names:
+                if name in seen:
+                    raise ValueError(f"two {kind}s are named {name!r}; names must differ")
+                seen.add(name)
+        engines = {engine.name: engine for engine in self.engines}
+        for op in self.ops:
+            for mode in op.modes:
+                _check_mode(op, mode, engines)
+        known = {op.name for op in self.ops}
+        for edge in self.precedences:
+            for name in (edge.before, edge.after):
+                if name not in known:
+                    raise ValueError(f"precedence {edge.before!r} -> {edge.after!r}: there is no op {name!r}")
+        for buffer in self.buffers:
+            for name in buffer.ops:
+                if name not in known:
+                    raise ValueError(f"buffer {buffer.name!r}: there is no op {name!r}")
+            if buffer.address is not None and buffer.address % buffer.align_bytes:
+                raise ValueError(
+                    f"buffer {buffer.name!r} is pinned at {buffer.address}, not a multiple of its alignment "
+                    f"{buffer.align_bytes}"
+                )
+        if self.horizon_ticks > MAX_TICKS:
+            raise ValueError(
+                f"the durations add up to {self.horizon_ticks} ticks, above the limit {MAX_TICKS}; "
+                "use a coarser tick or shorter durations"
+            )
+        self._refuse_cycle()
+        return self
+
+    def _refuse_cycle(self) -> None:
+        order = self.topological_order
+        if len(order) == len(self.ops):
+            return
+        left = set(range(len(self.ops))) - set(order)
+        walk = [min(left)]
+        while walk[-1] not in walk[:-1]:
+            walk.append(next(p for p in self.predecessors[walk[-1]] if p in left))
+        cycle = walk[walk.index(walk[-1]) :][::-1]
+        raise ValueError("the dependencies form a cycle: " + " -> ".join(self.ops[i].name for i in cycle))
+
+    @cached_property
+    def op_index(self) -> dict[str, int]:
+        """Position of each op by name."""
+        return {op.name: i for i, op in enumerate(self.ops)}
+
+    @cached_property
+    def engine_index(self) -> dict[str, int]:
+        """Position of each engine by name."""
+        return {engine.name: i for i, engine in enumerate(self.engines)}
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """For each op the positions of the ops it waits for, without repeats, ascending."""
+        found: list[set[int]] = [set() for _ in self.ops]
+        for edge in self.precedences:
+            found[self.op_index[edge.after]].add(self.op_index[edge.before])
+        return tuple(tuple(sorted(s)) for s in found)
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        """For each op the positions of the ops that wait for it, ascending."""
+        found: list[list[int]] = [[] for _ in self.ops]
+        for after, befores in enumerate(self.predecessors):
+            for before in befores:
+                found[before].append(after)
+        return tuple(tuple(s) for s in found)
+
+    @cached_property
+    def topological_order(self) -> tuple[int, ...]:
+        """Op positions, predecessors first, else in file order; shorter than ``ops`` only when there is a cycle."""
+        missing = [len(p) for p in self.predecessors]
+        ready = [i for i, count in enumerate(missing) if count == 0]
+        order: list[int] = []
+        for op in ready:
+            order.append(op)
+            for nxt in self.successors[op]:
+                missing[nxt] -= 1
+                if missing[nxt] == 0:
+                    ready.append(nxt)
+        return tuple(order)
+
+    @cached_property
+    def op_buffers(self) -> tuple[tuple[int, ...], ...]:
+        """For each op the positions of the buffers it uses."""
+        found: list[list[int]] = [[] for _ in self.ops]
+        for b, buffer in enumerate(self.buffers):
+            for name in set(buffer.ops):
+                found[self.op_index[name]].append(b)
+        return tuple(tuple(s) for s in found)
+
+    @cached_property
+    def horizon_ticks(self) -> int:
+        """Sum of the longest modes and the entry: no sensible schedule is longer."""
+        return self.entry_ticks + sum(max(m.duration_ticks for m in op.modes) for op in self.ops)
+
+    @cached_property
+    def tick(self) -> Fraction | None:
+        """Length of a tick in microseconds."""
+        return None if self.tick_us is None else Fraction(self.tick_us)
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON, hexadecimal."""
+        return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
+
+    def restricted(self, keep: frozenset[str], name: str | None = None) -> Problem:
+        """Return the problem of the ops named in ``keep`` alone, with their buffers and the edges among them.
+
+        Resident buffers stay: they hold their addresses whoever runs.
+        """
+        return Problem(
+            name=name or self.name,
+            tick_us=self.tick_us,
+            engines=self.engines,
+            ops=tuple(op for op in self.ops if op.name in keep),
+            precedences=tuple(e for e in self.precedences if e.before in keep and e.after in keep),
+            buffers=tuple(
+                b.model_copy(update={"ops": tuple(o for o in b.ops if o in keep)})
+                for b in self.buffers
+                if b.resident or any(o in keep for o in b.ops)
+            ),
+            scratchpad=self.scratchpad,
+        )
+
+
+def _check_mode(op: Op, mode: Mode, engines: dict[str, Engine]) -> None:
+    where = f"op {op.name!r}, mode {mode.name!r}"
+    for use in mode.uses:
+        engine = engines.get(use.engine)
+        if engine is None:
+            raise ValueError(
+                f"{where}: there is no engine {use.engine!r}; known: {', '.join(engines) or 'none'}"
+            )
+        if engine.kind == "pipe" and mode.dma is None:
+            raise ValueError(f"{where}: pipe {use.engine!r} is for DMA; give the mode an owner")
+        if mode.dma is not None and engine.kind != "pipe":
+            raise ValueError(f"{where}: a DMA mode holds pipes and its owner, not {use.engine!r}")
+        if use.unit_ids is not None:
+            if len(set(use.unit_ids)) != use.units:
+                raise ValueError(f"{where}: {use.units} units of {use.engine!r}, but unit_ids {use.unit_ids}")
+            if any(not 0 <= u < engine.units for u in use.unit_ids):
+                raise ValueError(
+                    f"{where}: unit_ids {use.unit_ids} of {use.engine!r}, which has {engine.units}"
+                )
+    if mode.dma is not None:
+        owner = engines.get(mode.dma.owner_engine)
+        if owner is None or owner.kind != "worker":
+            raise ValueError(f"{where}: DMA owner {mode.dma.owner_engine!r} is not a worker engine")
+        if mode.dma.owner_unit >= owner.units:
+            raise ValueError(
+                f"{where}: DMA owner {owner.name}[{mode.dma.owner_unit}], but {owner.name} has {owner.units} units"
+            )

@@ -1,0 +1,93 @@
+"""An order in which ops fit into the scratchpad one after the other: the last resort, and a proof when there is none.
+
+If any schedule fits in bytes, the order of its starts fits as a serial schedule: when an op runs alone, every buffer
+that is alive then is alive in the schedule too. So an exhausted search proves that nothing fits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Problem
+
+STATE_LIMIT = 50_000
+
+
+class SearchLimit(Exception):
+    """The search was given up; nothing is known."""
+
+
+def serial_order(problem: Problem, state_limit: int = STATE_LIMIT) -> tuple[int, ...] | None:
+    """Return op positions in an order that fits in bytes, or None when there is none.
+
+    Raises
+    ------
+    SearchLimit
+        After ``state_limit`` sets of finished ops.
+    """
+    n = len(problem.ops)
+    users = [[problem.op_index[name] for name in set(b.ops)] for b in problem.buffers]
+    resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
+    capacity = problem.scratchpad.available_bytes - resident
+    seen: set[int] = set()
+    path: list[int] = []
+    alive_users = [0] * len(users)
+    live_bytes = 0
+
+    def born_bytes(i: int) -> int:
+        return sum(
+            problem.buffers[b].occupied_bytes
+            for b in problem.op_buffers[i]
+            if alive_users[b] == 0 and not problem.buffers[b].resident
+        )
+
+    def freed_bytes(i: int) -> int:
+        return sum(
+            problem.buffers[b].occupied_bytes
+            for b in problem.op_buffers[i]
+            if alive_users[b] == len(users[b]) and not problem.buffers[b].resident
+        )
+
+    missing = [len(p) for p in problem.predecessors]
+    ready = [i for i in range(n) if missing[i] == 0]
+    # An explicit stack of choices still to try, because thousands of ops must not hit the recursion limit.
+    choices: list[list[int]] = [sorted(ready, key=lambda i: (born_bytes(i), i), reverse=True)]
+    done = 0
+    while len(path) < n:
+        if not choices[-1]:
+            choices.pop()
+            if not path:
+                return None
+            i = path.pop()
+            done &= ~(1 << i)
+            live_bytes += freed_bytes(i)
+            for b in problem.op_buffers[i]:
+                alive_users[b] -= 1
+            live_bytes -= born_bytes(i)
+            for s in problem.successors[i]:
+                missing[s] += 1
+            continue
+        i = choices[-1].pop()
+        need = born_bytes(i)
+        state = done | 1 << i
+        if live_bytes + need > capacity or state in seen:
+            continue
+        seen.add(state)
+        if len(seen) > state_limit + n:
+            raise SearchLimit
+        live_bytes += need
+        for b in problem.op_buffers[i]:
+            alive_users[b] += 1
+        live_bytes -= freed_bytes(i)
+        done = state
+        path.append(i)
+        fresh = []
+        for s in problem.successors[i]:
+            missing[s] -= 1
+            if missing[s] == 0:
+                fresh.append(s)
+        open_ops = [c for c in range(n) if not done >> c & 1 and missing[c] == 0]
+        # What frees or takes least first; what the last op made ready before the rest.
+        choices.append(sorted(open_ops, key=lambda c: (born_bytes(c), c not in fresh, c), reverse=True))
+    return tuple(path)

@@ -1,0 +1,15 @@
+"""Errors that a user can mend; each message says what, which object, value, limit, and what to change."""
+
+from __future__ import annotations
+
+
+class HexloomError(Exception):
+    """Base of all errors of hexloom."""
+
+
+class InvalidInputError(HexloomError, ValueError):
+    """A file or an argument is wrong; the message is one line per fault."""
+
+
+class PlanError(HexloomError):
+    """A plan cannot be run: its queues and waits block each other, or a decision contradicts itself."""

@@ -1,0 +1,138 @@
+"""The schedule file: a plan with predicted times, bounds and gains. Everything that `check` and `emit` need."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field
+
+from hexloom.formulations.problem import Frozen, Problem
+from hexloom.optimizer.plan import Plan
+
+
+class OpRow(Frozen):
+    """Predicted times of one op in ticks; the fields of `hexloom.optimizer.simulate.OpTimes`."""
+
+    op: str
+    start: int
+    end: int
+    transfer_start: int
+    done: int
+    wait_start: int
+    observed: int
+
+
+class BoundRow(Frozen):
+    """A proven lower bound on the makespan, in ticks, the engine it names and why it holds."""
+
+    name: str
+    ticks: int
+    engine: str | None
+    detail: str
+
+
+class Gain(Frozen):
+    """``existing - makespan`` in ticks and its five parts.
+
+    ``gain = saved_entries + overlap_within_tasks + overlap_between_tasks - contention_cost - tail``.
+    """
+
+    existing: int
+    saved_entries: int
+    overlap_within_tasks: int
+    overlap_between_tasks: int
+    contention_cost: int
+    tail: int
+
+    @property
+    def total(self) -> int:
+        """Sum of the five parts."""
+        parts = self.saved_entries + self.overlap_within_tasks + self.overlap_between_tasks
+        return parts - self.contention_cost - self.tail
+
+
+class Advice(Frozen):
+    """What to do with the tasks.
+
+    ``co_schedule``: run them together. ``pipeline``: one entry and a pipelined loop per task pay, running them
+    together adds little. ``keep``: the existing loops are no worse. ``flips`` names the overheads within whose
+    published range the answer changes.
+    """
+
+    answer: Literal["co_schedule", "pipeline", "keep"]
+    reason: str
+    flips: tuple[str, ...] = ()
+
+
+class Schedule(Frozen):
+    """A checked schedule of one problem; all times in ticks of ``problem.tick_us``."""
+
+    schema_: Literal["hexloom.schedule/1"] = Field(default="hexloom.schedule/1", alias="schema")
+    name: str
+    tool: str
+    machine: str | None = None
+    machine_digest: str | None = None
+    workload_digest: str | None = None
+    contention: Literal["none"] = "none"
+    seed: int | None = None
+    status: Literal["OPTIMAL", "FEASIBLE"]
+    optimal_in: Literal["free_start", "event_driven"] | None = None
+    makespan: int
+    lower_bound: int
+    plan_bound: int
+    certificate: Literal["arithmetic"] = "arithmetic"
+    bounds: tuple[BoundRow, ...]
+    baselines: dict[str, int | None]
+    gain: Gain | None
+    advice: Advice | None
+    problem: Problem
+    plan: Plan
+    rows: tuple[OpRow, ...]
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+
+    @property
+    def gap(self) -> Fraction:
+        """Relative distance of the makespan to the lower bound."""
+        return Fraction(self.makespan - self.lower_bound, self.makespan) if self.makespan else Fraction(0)
+
+    @property
+    def plan_gap(self) -> Fraction:
+        """Relative distance of the makespan to the bound of the event-driven class."""
+        return Fraction(self.makespan - self.plan_bound, self.makespan) if self.makespan else Fraction(0)
+
+    def us(self, ticks: int) -> Fraction:
+        """Ticks in microseconds; in a problem of bare ticks the ticks themselves."""
+        return ticks * (self.problem.tick or Fraction(1))
+
+    @property
+    def unit(self) -> str:
+        """Unit of what `us` returns."""
+        return "ticks" if self.problem.tick is None else "us"
+
+    def to_json(self) -> str:
+        """Return the schedule file: the same bytes for the same schedule."""
+        return self.model_dump_json(by_alias=True, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a schedule file; raises pydantic.ValidationError when it is not one."""
+        return cls.model_validate_json(text)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write ``text`` to ``path`` so that other readers see the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

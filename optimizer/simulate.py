@@ -1,0 +1,223 @@
+"""The simulator: when everything in a plan happens, if every op takes the time its mode says.
+
+It reads the problem and the plan and nothing else, so that it can prove a formulation wrong. Under rule ``none`` all
+times are whole ticks. A queue reaches its next entry when the previous one released the thread; an op starts when
+all its queues have reached it and all its waits are over. Transfers that wait for a pipe are served in order of
+issue. All events of one instant happen before the next transfer is chosen.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexloom.optimizer.errors import PlanError
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.optimizer.plan import Plan
+
+ENTRY_OVER, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class OpTimes:
+    """Times of one op in ticks.
+
+    ``start``: the op (the issue of a transfer) begins. ``end``: its last unit is released (the owner, after the
+    issue; pipes are held from ``transfer_start``). ``done``: the result exists. ``wait_start`` and ``observed``:
+    the owner of a transfer begins to wait for it, and knows that it is done; for other ops both equal ``done``.
+    """
+
+    start: int
+    end: int
+    transfer_start: int
+    done: int
+    wait_start: int
+    observed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The times of all ops by name, and the makespan: the last end that anyone observes."""
+
+    times: dict[str, OpTimes]
+    makespan: int
+
+
+def simulate(problem: Problem, plan: Plan) -> Timeline:
+    """Return the timeline of ``plan``.
+
+    Raises
+    ------
+    PlanError
+        When the plan never ends: queues and waits block each other. The message names the blocked ops.
+    """
+    return _Run(problem, plan).run()
+
+
+class _Run:
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self.problem = problem
+        index = problem.op_index
+        n = len(problem.ops)
+        self.modes: list[Mode] = [problem.ops[index[a.op]].modes[a.mode] for a in plan.assignments]
+        if [a.op for a in plan.assignments] != [op.name for op in problem.ops]:
+            raise PlanError("the plan does not assign every op of the problem once, in its order")
+        self.queues = [[(index[e.op], e.action) for e in queue.entries] for queue in plan.queues]
+        self.position = [0] * len(self.queues)
+        self.queues_of: list[list[int]] = [[] for _ in range(n)]
+        self.owner_queue = [-1] * n
+        for q, (queue, entries) in enumerate(zip(plan.queues, self.queues, strict=True)):
+            for i, action in entries:
+                if action == "run":
+                    self.queues_of[i].append(q)
+                elif action == "wait":
+                    self.owner_queue[i] = q
+            del queue
+        self.release_ticks: list[dict[int, int]] = [{} for _ in range(n)]
+        for q, queue in enumerate(plan.queues):
+            for entry in queue.entries:
+                if entry.action == "run":
+                    i = index[entry.op]
+                    mode = self.modes[i]
+                    ticks = next((u.ticks for u in mode.uses if u.engine == queue.engine), 0)
+                    self.release_ticks[i][q] = mode.overhead_ticks + ticks
+        self.followers: list[list[int]] = [[] for _ in range(n)]
+        self.missing = [0] * n
+        for wait in plan.waits:
+            self.followers[index[wait.before]].append(index[wait.after])
+            self.missing[index[wait.after]] += 1
+        self.arrived = [0] * n
+        self.reached: list[str | None] = [None] * n
+        self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
+        self.pending: list[tuple[int, int]] = []
+        self.events: list[tuple[int, int, int, int, str]] = []
+        self.start: list[int | None] = [None] * n
+        self.transfer_start: list[int | None] = [None] * n
+        self.done: list[int | None] = [None] * n
+        self.wait_start: list[int | None] = [None] * n
+        self.observed: list[int | None] = [None] * n
+        self.now = problem.entry_ticks
+
+    def run(self) -> Timeline:
+        for q in range(len(self.queues)):
+            self._reach(q)
+        for i, mode in enumerate(self.modes):
+            if not self.queues_of[i] and mode.dma is None and self.missing[i] == 0:
+                self._start_op(i)
+        self._start_transfers()
+        while self.events:
+            self.now = self.events[0][0]
+            while self.events and self.events[0][0] == self.now:
+                _, kind, i, q, pipe = heapq.heappop(self.events)
+                self._happen(kind, i, q, pipe)
+            self._start_transfers()
+        return self._timeline()
+
+    def _push(self, delay: int, kind: int, i: int, q: int = -1, pipe: str = "") -> None:
+        heapq.heappush(self.events, (self.now + delay, kind, i, q, pipe))
+
+    def _happen(self, kind: int, i: int, q: int, pipe: str) -> None:
+        if kind == ENTRY_OVER:
+            self.position[q] += 1
+            self._reach(q)
+        elif kind == PIPE_FREE:
+            self.pipe_units[pipe] += 1
+        elif kind == REQUEST:
+            self.pending.append((self.now, i))
+        elif kind == OBSERVED:
+            self._complete(i)
+            self._happen(ENTRY_OVER, i, q, "")
+        elif self.modes[i].dma is None:
+            self.done[i] = self.wait_start[i] = self.now
+            self._complete(i)
+        else:
+            self.done[i] = self.now
+            if self.reached[i] == "wait":
+                self._poll(i)
+
+    def _reach(self, q: int) -> None:
+        """Queue ``q`` looks at its next entry."""
+        if self.position[q] == len(self.queues[q]):
+            return
+        i, action = self.queues[q][self.position[q]]
+        if action == "run":
+            self.arrived[i] += 1
+            if self.arrived[i] == len(self.queues_of[i]) and self.missing[i] == 0:
+                self._start_op(i)
+        elif action == "start":
+            self.reached[i] = "start"
+            self.owner_queue[i] = q
+            if self.missing[i] == 0:
+                self._start_op(i)
+        else:
+            self.reached[i] = "wait"
+            self.wait_start[i] = self.now
+            if self.done[i] is not None:
+                self._poll(i)
+
+    def _poll(self, i: int) -> None:
+        dma = self.modes[i].dma
+        assert dma is not None
+        self.reached[i] = None
+        self._push(dma.poll_ticks, OBSERVED, i, self.owner_queue[i])
+
+    def _start_op(self, i: int) -> None:
+        mode = self.modes[i]
+        self.start[i] = self.now
+        if mode.dma is not None:
+            self.reached[i] = None
+            self._push(mode.dma.issue_ticks, REQUEST, i)
+            self._push(mode.dma.issue_ticks, ENTRY_OVER, i, self.owner_queue[i])
+            return
+        self.transfer_start[i] = self.now
+        for q in self.queues_of[i]:
+            self._push(self.release_ticks[i][q], ENTRY_OVER, i, q)
+        self._push(mode.duration_ticks, DONE, i)
+
+    def _start_transfers(self) -> None:
+        left: list[tuple[int, int]] = []
+        for item in sorted(self.pending):
+            i = item[1]
+            uses = [use for use in self.modes[i].uses if use.ticks > 0]
+            if any(self.pipe_units[use.engine] < use.units for use in uses):
+                left.append(item)
+                continue
+            self.transfer_start[i] = self.now
+            for use in uses:
+                self.pipe_units[use.engine] -= use.units
+                for _ in range(use.units):
+                    self._push(use.ticks, PIPE_FREE, i, -1, use.engine)
+            self._push(self.modes[i].latency_ticks, DONE, i)
+        self.pending = left
+
+    def _complete(self, i: int) -> None:
+        self.observed[i] = self.now
+        for f in self.followers[i]:
+            self.missing[f] -= 1
+            if self.missing[f] > 0:
+                continue
+            if self.modes[f].dma is not None:
+                if self.reached[f] == "start":
+                    self._start_op(f)
+            elif self.arrived[f] == len(self.queues_of[f]):
+                self._start_op(f)
+
+    def _timeline(self) -> Timeline:
+        blocked = [op.name for op, seen in zip(self.problem.ops, self.observed, strict=True) if seen is None]
+        if blocked:
+            more = f" and {len(blocked) - 8} more" if len(blocked) > 8 else ""
+            raise PlanError(f"the plan never ends; blocked: {', '.join(blocked[:8])}{more}")
+        times: dict[str, OpTimes] = {}
+        for i, op in enumerate(self.problem.ops):
+            mode = self.modes[i]
+            start, moved, done = self.start[i], self.transfer_start[i], self.done[i]
+            waited, seen = self.wait_start[i], self.observed[i]
+            assert start is not None and moved is not None and done is not None
+            assert waited is not None and seen is not None
+            held = mode.dma.issue_ticks if mode.dma else max(self.release_ticks[i].values(), default=0)
+            times[op.name] = OpTimes(start, start + held, moved, done, waited, seen)
+        last = max(max(t.observed, t.end) for t in times.values())
+        return Timeline(times, max(last, self.problem.entry_ticks))
