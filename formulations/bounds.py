@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexloom.formulations.heads_tails import Demand, HeadsTails, engine_demands, heads_and_tails
+from hexloom.formulations.heads_tails import Demand, HeadsTails, Ints, engine_demands, heads_and_tails
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
@@ -111,11 +111,12 @@ def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound:
     return Bound("heads_tails", best, engine, detail)
 
 
-def _few(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _few(values: Ints) -> Ints:
     distinct = np.unique(values)
     if len(distinct) <= WINDOW_LIMIT:
         return distinct
-    return distinct[np.linspace(0, len(distinct) - 1, WINDOW_LIMIT).astype(int)]
+    kept: Ints = distinct[np.linspace(0, len(distinct) - 1, WINDOW_LIMIT).astype(int)]
+    return kept
 
 
 def _steady_interval(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound | None:
@@ -137,9 +138,7 @@ def _steady_interval(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound 
             continue
         work = -(-int(demand.energy[ks].sum()) // demand.units)
         value = (
-            int((ht.head[members] + demand.lead[ks]).min())
-            + work
-            + int((ht.tail[members] + demand.trail[ks]).min())
+            int((ht.head[members] + demand.lead[ks]).min()) + work + int((ht.tail[members] + demand.trail[ks]).min())
         )
         if best is None or value > best.ticks:
             detail = f"stages {' + '.join(stages)} of {task} share {engine.name} over {len(tiles)} tiles"

@@ -104,9 +104,7 @@ class _Dispatch:
         return True
 
     def decision(self, offsets: tuple[int, ...]) -> Decision:
-        return Decision(
-            self.policy.modes, tuple(self.units), tuple(self.actions), offsets, self.policy.guards
-        )
+        return Decision(self.policy.modes, tuple(self.units), tuple(self.actions), offsets, self.policy.guards)
 
     def lifetimes(self) -> list[tuple[int, int]]:
         """Lifetimes in event ranks; a resident or unused buffer lives all the time or never."""
@@ -239,7 +237,7 @@ class _Dispatch:
                 return False
             self.free_bytes -= need
         else:
-            placed = []
+            placed: list[int] = []
             for b in sorted(new, key=lambda b: -problem.buffers[b].occupied_bytes):
                 if not self.allocator.place(b):
                     for p in placed:

@@ -6,6 +6,7 @@ import math
 import random
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.greedy import Policy, list_schedule
@@ -139,9 +140,7 @@ class LocalSearch:
         )
         tasks = list(dict.fromkeys(op.task for op in ops))
         far = max(tail) + 1
-        by_task = tuple(
-            t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True)
-        )
+        by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
         best: tuple[Policy, int] | None = None
         for priority in (tail, by_task, in_file):
@@ -162,7 +161,7 @@ class LocalSearch:
         if order is None:
             return True
         modes = tuple(0 for _ in self.problem.ops)
-        chain = tuple(zip(order, order[1:], strict=False))
+        chain = tuple(pairwise(order))
         self._try(Policy(tuple(0.0 for _ in order), modes, chain))
         return False
 
@@ -216,9 +215,7 @@ class LocalSearch:
             factor = {task: math.exp(rng.gauss(0, 0.7)) for task in self._sources}
             return replace(
                 policy,
-                priority=tuple(
-                    p * factor[op.task] for p, op in zip(policy.priority, self.problem.ops, strict=True)
-                ),
+                priority=tuple(p * factor[op.task] for p, op in zip(policy.priority, self.problem.ops, strict=True)),
             )
         if policy.guards and move < 0.55:
             return replace(policy, guards=())

@@ -121,9 +121,7 @@ class Allocator:
             if at is None:
                 return False
         end = at + buffer.occupied_bytes
-        if buffer.occupied_bytes and (
-            end > self._capacity or any(start < end and at < stop for start, stop in taken)
-        ):
+        if buffer.occupied_bytes and (end > self._capacity or any(start < end and at < stop for start, stop in taken)):
             return False
         self.offsets[b] = at
         if buffer.occupied_bytes:

@@ -78,9 +78,7 @@ class Mode(Frozen):
     def _local_facts(self) -> Self:
         longest = max((use.ticks for use in self.uses), default=0)
         if self.latency_ticks < longest:
-            raise ValueError(
-                f"mode {self.name!r}: latency {self.latency_ticks} is below its occupancy {longest}"
-            )
+            raise ValueError(f"mode {self.name!r}: latency {self.latency_ticks} is below its occupancy {longest}")
         engines = [use.engine for use in self.uses]
         if len(set(engines)) != len(engines):
             raise ValueError(f"mode {self.name!r} uses one engine twice; name it once with all its units")
@@ -310,9 +308,7 @@ def _check_mode(op: Op, mode: Mode, engines: dict[str, Engine]) -> None:
     for use in mode.uses:
         engine = engines.get(use.engine)
         if engine is None:
-            raise ValueError(
-                f"{where}: there is no engine {use.engine!r}; known: {', '.join(engines) or 'none'}"
-            )
+            raise ValueError(f"{where}: there is no engine {use.engine!r}; known: {', '.join(engines) or 'none'}")
         if engine.kind == "pipe" and mode.dma is None:
             raise ValueError(f"{where}: pipe {use.engine!r} is for DMA; give the mode an owner")
         if mode.dma is not None and engine.kind != "pipe":
@@ -321,9 +317,7 @@ def _check_mode(op: Op, mode: Mode, engines: dict[str, Engine]) -> None:
             if len(set(use.unit_ids)) != use.units:
                 raise ValueError(f"{where}: {use.units} units of {use.engine!r}, but unit_ids {use.unit_ids}")
             if any(not 0 <= u < engine.units for u in use.unit_ids):
-                raise ValueError(
-                    f"{where}: unit_ids {use.unit_ids} of {use.engine!r}, which has {engine.units}"
-                )
+                raise ValueError(f"{where}: unit_ids {use.unit_ids} of {use.engine!r}, which has {engine.units}")
     if mode.dma is not None:
         owner = engines.get(mode.dma.owner_engine)
         if owner is None or owner.kind != "worker":

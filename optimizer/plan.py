@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from hexloom.formulations.problem import Frozen
 
 
@@ -12,7 +14,7 @@ class Assignment(Frozen):
 
     op: str
     mode: int = 0
-    units: dict[str, tuple[int, ...]] = {}
+    units: dict[str, tuple[int, ...]] = Field(default_factory=dict)
 
 
 class QueueEntry(Frozen):

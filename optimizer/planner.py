@@ -6,6 +6,7 @@ and guards. What the queues order by themselves, and what follows from other wai
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from hexloom.optimizer.errors import PlanError
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Mode, Problem
+
+Step = Literal["run", "start", "wait"]
 
 
 def make_plan(problem: Problem, decision: Decision) -> Plan:
@@ -29,7 +32,7 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
     modes = [op.modes[m] for op, m in zip(problem.ops, decision.modes, strict=True)]
     position = {action: k for k, action in enumerate(decision.actions)}
     required = _required(problem, decision, modes, position)
-    lanes: dict[tuple[str, int], list[tuple[int, str]]] = {
+    lanes: dict[tuple[str, int], list[tuple[int, Step]]] = {
         (e.name, u): [] for e in problem.engines if e.kind != "pipe" for u in range(e.units)
     }
     for action in decision.actions:
@@ -46,7 +49,7 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
     queues = {lane: entries for lane, entries in lanes.items() if lane[0] in workers and entries}
     for lane, entries in lanes.items():
         if lane[0] not in workers:
-            for (a, _), (b, _) in zip(entries, entries[1:], strict=False):
+            for (a, _), (b, _) in pairwise(entries):
                 required[b].add(a)
     waits = _reduce(modes, queues.values(), required, decision.actions)
     names = [op.name for op in problem.ops]
@@ -55,9 +58,7 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
             Assignment(
                 op=names[i],
                 mode=decision.modes[i],
-                units={
-                    use.engine: ids for use, ids in zip(modes[i].uses, decision.units[i], strict=False) if ids
-                },
+                units={use.engine: ids for use, ids in zip(modes[i].uses, decision.units[i], strict=False) if ids},
             )
             for i in range(len(names))
         ),
@@ -65,7 +66,7 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
             Queue(
                 engine=e,
                 unit=u,
-                entries=tuple(QueueEntry(op=names[i], action=_action(a)) for i, a in entries),
+                entries=tuple(QueueEntry(op=names[i], action=a) for i, a in entries),
             )
             for (e, u), entries in queues.items()
         ),
@@ -74,15 +75,7 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
     )
 
 
-def _action(name: str) -> Literal["run", "start", "wait"]:
-    if name == "run" or name == "start" or name == "wait":
-        return name  # type: ignore[return-value]
-    raise ValueError(name)
-
-
-def _required(
-    problem: Problem, decision: Decision, modes: Sequence[Mode], position: dict[int, int]
-) -> list[set[int]]:
+def _required(problem: Problem, decision: Decision, modes: Sequence[Mode], position: dict[int, int]) -> list[set[int]]:
     """For each op the ops that must have ended before it starts."""
     required = [set(p) for p in problem.predecessors]
     for before, after in decision.guards:
@@ -105,9 +98,7 @@ def address_orders(problem: Problem, decision: Decision) -> list[tuple[int, int]
     A sweep over the actions keeps, for every address range, the buffer that had it last.
     """
     position = {action: k for k, action in enumerate(decision.actions) if action >= 0}
-    users = [
-        sorted({problem.op_index[name] for name in b.ops}, key=lambda i: position[i]) for b in problem.buffers
-    ]
+    users = [sorted({problem.op_index[name] for name in b.ops}, key=lambda i: position[i]) for b in problem.buffers]
     born = sorted(
         (b for b, u in enumerate(users) if u and not problem.buffers[b].resident),
         key=lambda b: position[users[b][0]],
@@ -143,7 +134,7 @@ def _extremes(ops: Iterable[int], toward: Sequence[Sequence[int]]) -> list[int]:
 
 def _reduce(
     modes: Sequence[Mode],
-    queues: Iterable[Sequence[tuple[int, str]]],
+    queues: Iterable[Sequence[tuple[int, Step]]],
     required: list[set[int]],
     actions: Sequence[int],
 ) -> list[tuple[int, int]]:
@@ -169,13 +160,13 @@ def _reduce(
     def known_at(a: int) -> int:
         return rank[~a if modes[a].dma is not None else a]
 
-    for action in actions:
-        i = action if action >= 0 else ~action
-        node = 2 * i + 1 if action < 0 else 2 * i
+    for step in actions:
+        i = step if step >= 0 else ~step
+        node = 2 * i + 1 if step < 0 else 2 * i
         seen = 0
         for p in direct[node]:
             seen |= before[p] | 1 << p
-        if action < 0:
+        if step < 0:
             seen |= before[2 * i] | 1 << 2 * i
         else:
             for a in sorted(required[i], key=known_at, reverse=True):
@@ -184,7 +175,7 @@ def _reduce(
                     seen |= before[end] | 1 << end
                     waits.append((a, i))
         before[node] = seen
-        if action >= 0 and modes[i].dma is None:
+        if step >= 0 and modes[i].dma is None:
             before[2 * i + 1] = seen | 1 << 2 * i
     return sorted(waits, key=lambda w: (rank[w[1]], rank[w[0]]))
 
