@@ -26,6 +26,7 @@ from hexloom.hwmodels.sections import (
     Rates,
     Section,
     Vtcm,
+    plain,
 )
 
 if TYPE_CHECKING:
@@ -157,7 +158,8 @@ class Machine(BaseModel):
         ----------
         values
             For each dotted name an end of its range (``"low"``, ``"high"``), ``"value"`` for no change, or
-            a number. A number outside the range widens the range, and is marked as set by the caller.
+            a number. A number outside the range widens the range; any number is marked as set by the caller,
+            and is kept as the nearest float where it is neither whole nor a short decimal.
             ``behaviour`` keys take their own words.
 
         Raises
@@ -203,10 +205,9 @@ def _replaced(what: str, old: Quantity, wanted: str | int | float | Fraction) ->
         new["value"] = old.range[0 if wanted == "low" else 1]
         return new
     try:
-        number = exact(wanted)
+        new["value"] = plain(exact(wanted))
     except ValueError:
         raise MachineFileError(f"{what}: {wanted!r} is none of 'low', 'high', 'value' or a number") from None
-    new["value"] = int(number) if number.denominator == 1 else float(number)
     if old.range is not None:
         new["range"] = (min(old.range[0], new["value"]), max(old.range[1], new["value"]))
     new["source"] = f"set by the caller in place of {old.value} {old.unit} ({old.source})"
@@ -266,9 +267,10 @@ def load_hw(name_or_path: str | Path) -> Machine:
 @functools.cache
 def _load_shipped(name: str) -> Machine:
     if name not in (names := list_hw()):
+        number = name.lstrip("vV")
+        nearest = did_you_mean(f"hexagon-v{number}" if number.isdigit() else name, names)
         raise MachineFileError(
-            f"unknown machine {name!r}{did_you_mean(name, names)}; known: {', '.join(names)};"
-            " or give the path of a .yaml file"
+            f"unknown machine {name!r}{nearest}; known: {', '.join(names)}; or give the path of a .yaml file"
         )
     content = (importlib.resources.files("hexloom.hwmodels") / "data" / f"{name}.yaml").read_text(
         encoding="utf-8"

@@ -8,6 +8,8 @@ from fractions import Fraction
 
 _BINARY_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _BYTES = re.compile(r"(?P<number>0[xX][0-9a-fA-F]+|[0-9]+)\s*(?P<unit>[A-Za-z]*)")
+_EXPONENT = re.compile(r"[eE][+-]?0*(?P<digits>[0-9_]*)\s*")
+_LONGEST = 400  # characters and exponent of a number written as text; floats end at 1e308
 _AMBIGUOUS_UNITS = {"k": "KiB", "kb": "KiB", "m": "MiB", "mb": "MiB", "g": "GiB", "gb": "GiB", "b": "B"}
 
 
@@ -37,7 +39,7 @@ def parse_bytes(value: int | str) -> int:
         return value
 
     text = value.strip()
-    match = _BYTES.fullmatch(text)
+    match = _BYTES.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         if text.startswith("-"):
             raise ValueError(f"{value!r} is negative: a size is 0 or more bytes")
@@ -91,6 +93,10 @@ def exact(value: int | float | str | Fraction) -> Fraction:
         raise ValueError(f"{value!r} is not a number")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value!r} is not a finite number")
+    if isinstance(value, str):
+        exponent = _EXPONENT.search(value)
+        if len(value) > _LONGEST or (exponent and len(exponent["digits"]) > 3):
+            raise ValueError(f"{value[:20]!r}... is too long a number: write at most 3 digits of exponent")
     try:
         return Fraction(value.strip() if isinstance(value, str) else repr(value))
     except (ValueError, ZeroDivisionError):

@@ -23,14 +23,25 @@ _FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 def _number(value: object, unit: object) -> object:
     """Return a number as an int where it is whole; ``1e6`` is text for YAML and a number for people."""
     if isinstance(value, str):
-        return parse_bytes(value) if unit == "B" else _plain(exact(value))
+        if unit == "B":
+            return parse_bytes(value)
+        number = plain(exact(value))
+        if exact(number) != exact(value):
+            raise ValueError(f"{value!r} has more digits than a float keeps: write {number}")
+        return number
     if isinstance(value, float):
-        return _plain(exact(value))
+        return plain(exact(value))
     return value
 
 
-def _plain(value: Fraction) -> int | float:
-    return int(value) if value.denominator == 1 else float(value)
+def plain(value: Fraction) -> int | float:
+    """Return an exact number as files hold it: an int where it is whole, else the nearest float."""
+    if value.denominator == 1:
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("the number is too large") from None
 
 
 class Quantity(BaseModel):
