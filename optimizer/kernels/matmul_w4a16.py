@@ -13,7 +13,7 @@ from pydantic import Field
 
 from hexloom.hwmodels import cost
 from hexloom.hwmodels.quantity import format_bytes
-from hexloom.optimizer.draft import Builder, TaskDraft
+from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import hmx_job, hvx_gang, hvx_slice, marker, transfer
 from hexloom.optimizer.kernels.spec import Count, Name, Spec
@@ -66,7 +66,7 @@ class MatmulW4A16(Spec):
             raise InvalidInputError(
                 f"task {self.name!r}: k = {self.k} and n = {self.n} must be multiples of {TILE}; pad the weights"
             )
-        workers = self.workers or machine.engines.hvx_contexts.value
+        workers = self.workers or machine.hvx_contexts
         m_chunk, n_chunk = self.m_chunk, self.n_chunk
         if m_chunk is None or n_chunk is None:
             chosen = ggml_chunks(self.m, self.k, self.n, self.weight_type, machine.available_vtcm_bytes)
@@ -91,8 +91,8 @@ class _Expansion:
     def __init__(self, spec: MatmulW4A16, machine: Machine, workers: int, m_chunk: int, n_chunk: int) -> None:
         self.spec, self.machine, self.workers = spec, machine, workers
         self.m_chunk, self.n_chunk = m_chunk, n_chunk
-        self.align = machine.vtcm.align_bytes.value
-        self.tile_align = machine.vtcm.hmx_align_bytes.value
+        self.align = machine.vtcm.align_bytes.whole
+        self.tile_align = machine.vtcm.hmx_align_bytes.whole
         self.out = Builder()
         self.loop: list[str] = []
 
@@ -166,7 +166,12 @@ class _Expansion:
         for c, width in enumerate(columns, start=first):
             raw, weights, output = self._slots(c)
             load[c] = self._op(
-                f"weights_load.{c}", self._load(width), "weights_load", c, (self._earlier("dequantize", c, depth.raw),), (raw,)
+                f"weights_load.{c}",
+                self._load(width),
+                "weights_load",
+                c,
+                (self._earlier("dequantize", c, depth.raw),),
+                (raw,),
             )
             dequantize[c] = self._op(
                 f"dequantize.{c}",
@@ -201,14 +206,14 @@ class _Expansion:
         return list(job.values())
 
     def _op(
-        self, name: str, mode: object, stage: str, tile: int, after: tuple[str | None, ...], buffers: tuple[str, ...]
+        self, name: str, mode: ModeDraft, stage: str, tile: int, after: tuple[str | None, ...], buffers: tuple[str, ...]
     ) -> str:
-        return self.out.op(name, mode, stage=stage, tile=tile, after=after, buffers=buffers)  # type: ignore[arg-type]
+        return self.out.op(name, mode, stage=stage, tile=tile, after=after, buffers=buffers)
 
     def _earlier(self, stage: str, c: int, depth: int) -> str | None:
         return f"{stage}.{c - depth}" if c >= depth else None
 
-    def _load(self, width: int):  # type: ignore[no-untyped-def]
+    def _load(self, width: int) -> ModeDraft:
         tiles = width // TILE * (self.spec.k // TILE)
         ddr_bytes = TILE_BYTES[self.spec.weight_type][0]
         return transfer(self.machine, self.spec.dma_owner, ddr_bytes, tiles, "read")
