@@ -154,9 +154,7 @@ def dma_pipe_us(machine: Machine, n_bytes: int, direction: Literal["read", "writ
     """
     if direction not in ("read", "write"):
         raise ValueError(f"direction is {direction!r}: write 'read' or 'write'")
-    return _stream_us(
-        n_bytes, machine.dma.pipe_read_gb_s if direction == "read" else machine.dma.pipe_write_gb_s
-    )
+    return _stream_us(n_bytes, machine.dma.pipe_read_gb_s if direction == "read" else machine.dma.pipe_write_gb_s)
 
 
 def l2_read_us(machine: Machine, n_bytes: int, contexts: int, *, prefetched: bool = True) -> Fraction:

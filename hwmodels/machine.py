@@ -68,8 +68,7 @@ class Machine(BaseModel):
         total, reserved = self.vtcm.total_bytes.whole, self.vtcm.reserved_bytes.whole
         if reserved >= total:
             raise ValueError(
-                f"vtcm.reserved_bytes {format_bytes(reserved)} leaves nothing of vtcm.total_bytes"
-                f" {format_bytes(total)}"
+                f"vtcm.reserved_bytes {format_bytes(reserved)} leaves nothing of vtcm.total_bytes {format_bytes(total)}"
             )
         for key, align in (
             ("align_bytes", self.vtcm.align_bytes),
@@ -171,15 +170,11 @@ class Machine(BaseModel):
         known = {f"{section}.{key}": value for section, key, value in self._entries()}
         for name, wanted in values.items():
             if name not in known:
-                raise MachineFileError(
-                    f"machine {self.name!r} has no quantity {name!r}{did_you_mean(name, known)}"
-                )
+                raise MachineFileError(f"machine {self.name!r} has no quantity {name!r}{did_you_mean(name, known)}")
             section, _, key = name.partition(".")
             current = known[name]
             if current is None:
-                raise MachineFileError(
-                    f"machine {self.name!r} has no value for {name!r} that could be replaced"
-                )
+                raise MachineFileError(f"machine {self.name!r} has no value for {name!r} that could be replaced")
             data[section][key] = (
                 _replaced(f"machine {self.name!r}: {name}", current, wanted)
                 if isinstance(current, Quantity)
@@ -233,9 +228,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 def list_hw() -> tuple[str, ...]:
     """Return the names of the machines that come with the package."""
     data = importlib.resources.files("hexloom.hwmodels") / "data"
-    return tuple(
-        sorted(item.name.removesuffix(".yaml") for item in data.iterdir() if item.name.endswith(".yaml"))
-    )
+    return tuple(sorted(item.name.removesuffix(".yaml") for item in data.iterdir() if item.name.endswith(".yaml")))
 
 
 def load_hw(name_or_path: str | Path) -> Machine:
@@ -272,9 +265,7 @@ def _load_shipped(name: str) -> Machine:
         raise MachineFileError(
             f"unknown machine {name!r}{nearest}; known: {', '.join(names)}; or give the path of a .yaml file"
         )
-    content = (importlib.resources.files("hexloom.hwmodels") / "data" / f"{name}.yaml").read_text(
-        encoding="utf-8"
-    )
+    content = (importlib.resources.files("hexloom.hwmodels") / "data" / f"{name}.yaml").read_text(encoding="utf-8")
     return _parse(content, name)
 
 

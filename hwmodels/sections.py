@@ -125,9 +125,7 @@ class Quantity(BaseModel):
 class _Expect:
     """Ensures that a quantity has one of the given units, each with the clocks it may scale with."""
 
-    def __init__(
-        self, *units: tuple[str, tuple[Clock | None, ...]], whole: bool = False, above_zero: bool = True
-    ):
+    def __init__(self, *units: tuple[str, tuple[Clock | None, ...]], whole: bool = False, above_zero: bool = True):
         self.units = dict(units)
         self.whole = whole
         self.above_zero = above_zero
@@ -138,9 +136,7 @@ class _Expect:
         clocks = self.units[quantity.unit]
         if quantity.clock not in clocks:
             names = " or ".join("none" if clock is None else clock for clock in clocks)
-            raise ValueError(
-                f"clock {quantity.clock or 'none'!r} is wrong for {quantity.unit}: write {names}"
-            )
+            raise ValueError(f"clock {quantity.clock or 'none'!r} is wrong for {quantity.unit}: write {names}")
         numbers = (quantity.value, *(quantity.range or ()))
         if self.whole and not all(isinstance(number, int) for number in numbers):
             raise ValueError(f"{quantity.unit} must be whole numbers, got {numbers[0]}")
@@ -159,14 +155,10 @@ Bits = Annotated[Quantity, AfterValidator(_Expect(("bit", _PLAIN), whole=True))]
 Size = Annotated[Quantity, AfterValidator(_Expect(("B", _PLAIN), whole=True))]
 SizeOrZero = Annotated[Quantity, AfterValidator(_Expect(("B", _PLAIN), whole=True, above_zero=False))]
 RowTime = Annotated[Quantity, AfterValidator(_Expect(("ns", ("ns", "core_cycles")), above_zero=False))]
-Overhead = Annotated[
-    Quantity, AfterValidator(_Expect(("us", ("core_cycles", "hmx_cycles", "ns")), above_zero=False))
-]
+Overhead = Annotated[Quantity, AfterValidator(_Expect(("us", ("core_cycles", "hmx_cycles", "ns")), above_zero=False))]
 PerMac = Annotated[Quantity, AfterValidator(_Expect(("cycles/MAC", _CYCLES), ("ns/MAC", ("ns",))))]
 PerTile = Annotated[Quantity, AfterValidator(_Expect(("cycles/tile", _CYCLES), ("ns/tile", ("ns",))))]
-PerElement = Annotated[
-    Quantity, AfterValidator(_Expect(("cycles/element", _CYCLES), ("ns/element", ("ns",))))
-]
+PerElement = Annotated[Quantity, AfterValidator(_Expect(("cycles/element", _CYCLES), ("ns/element", ("ns",))))]
 
 
 class Section(BaseModel):

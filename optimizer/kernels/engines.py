@@ -20,30 +20,28 @@ def dma_queue(unit: int) -> str:
 
 
 def hvx_gang(machine: Machine, us: Fraction, workers: int, *, given: bool = False) -> ModeDraft:
-    """All ``workers`` run one job together and meet at its end: the job costs a fork and a join."""
+    """Run one job on all ``workers`` together, who meet at its end: it costs a fork and a join."""
     uses = (UseDraft(HVX, us, workers, tuple(range(workers))),)
     return ModeDraft(uses, us, overhead_us=cost.overhead_us(machine, "fork_join"), given=given)
 
 
 def hvx_slice(us: Fraction, worker: int) -> ModeDraft:
-    """One worker runs its own part; nothing is forked or joined."""
+    """Run one worker's own part; nothing is forked or joined."""
     return ModeDraft((UseDraft(HVX, us, 1, (worker,)),), us)
 
 
 def hmx_job(machine: Machine, us: Fraction, *, given: bool = False) -> ModeDraft:
-    """The HMX thread runs one job that another thread handed over."""
+    """Hand one job over to the HMX thread."""
     return ModeDraft((UseDraft(HMX, us),), us, overhead_us=cost.hmx_handover_us(machine), given=given)
 
 
 def marker() -> ModeDraft:
-    """Nothing runs: a point at which several ops are known to have ended."""
+    """Run nothing: a point at which several ops are known to have ended."""
     return ModeDraft((), Fraction(0))
 
 
-def transfer(
-    machine: Machine, owner: int, row_bytes: int, rows: int, direction: Literal["read", "write"]
-) -> ModeDraft:
-    """A 2-D transfer of ``rows`` rows on the queue of HVX worker ``owner``.
+def transfer(machine: Machine, owner: int, row_bytes: int, rows: int, direction: Literal["read", "write"]) -> ModeDraft:
+    """Transfer ``rows`` rows in 2-D on the queue of HVX worker ``owner``.
 
     The queue is busy for every row and its fixed cost, the pipe all queues share only for the bytes; so several
     queues together can fill the pipe although one alone cannot.

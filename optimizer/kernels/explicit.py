@@ -138,7 +138,9 @@ class _Unroller:
             if self.buffers.setdefault(draft.name, draft) != draft:
                 raise InvalidInputError(f"task {self.task!r}: buffer {name!r} is declared twice with other sizes")
 
-    def ops_of(self, items: tuple[OpSpec | Loop, ...], index: dict[str, int], path: tuple[tuple[int, int], ...]) -> None:
+    def ops_of(
+        self, items: tuple[OpSpec | Loop, ...], index: dict[str, int], path: tuple[tuple[int, int], ...]
+    ) -> None:
         for item in items:
             if isinstance(item, OpSpec):
                 self._op(item, index, path)

@@ -15,9 +15,7 @@ from hexloom.hwmodels import Machine, MachineFileError, Quantity, list_hw, load_
 from hexloom.hwmodels.cost import overhead_us
 
 V81 = load_hw("hexagon-v81")
-V81_TEXT = (importlib.resources.files("hexloom.hwmodels") / "data" / "hexagon-v81.yaml").read_text(
-    encoding="utf-8"
-)
+V81_TEXT = (importlib.resources.files("hexloom.hwmodels") / "data" / "hexagon-v81.yaml").read_text(encoding="utf-8")
 
 
 def quantity(**fields):

@@ -76,9 +76,7 @@ def test_format(size, text):
     assert format_bytes(size) == text
 
 
-@given(
-    st.integers(0, 1 << 50), st.sampled_from([("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)])
-)
+@given(st.integers(0, 1 << 50), st.sampled_from([("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)]))
 def test_every_binary_unit_scales(number, unit):
     assert parse_bytes(f"{number}{unit[0]}") == number * unit[1]
     assert parse_bytes(f"{hex(number * unit[1])}") == number * unit[1]
