@@ -72,6 +72,9 @@ class _Dispatch:
         self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
         self.busy_until = {e.name: [self.now] * e.units for e in problem.engines if e.kind != "pipe"}
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
+        self.pipe_uses = [{u.engine: u for u in m.uses if u.ticks > 0} if m.dma else {} for m in self.modes]
+        self.shared_pipes = _common(self.pipe_uses)
+        self.pipes_changed = False
         self.pending: list[tuple[int, int]] = []
         self.events: list[tuple[int, int, int, str]] = []
         self.ready: list[tuple[float, int, int]] = []
@@ -121,7 +124,9 @@ class _Dispatch:
             _, kind, i, name = heapq.heappop(self.events)
             if kind == PIPE_FREE:
                 self.pipe_units[name] += 1
+                self.pipes_changed = True
             elif kind == REQUEST:
+                self.pipes_changed = True
                 insort(self.pending, (self.now, i))
             elif kind == OBSERVED or (kind == DONE and self.modes[i].dma is None):
                 self._finish(i)
@@ -272,19 +277,30 @@ class _Dispatch:
             heapq.heappush(self.events, (self.now + mode.duration_ticks, DONE, i, ""))
 
     def _start_transfers(self) -> bool:
-        started = False
-        for item in list(self.pending):
+        """Give free pipes to the transfers that were issued first."""
+        if not self.pipes_changed:
+            return False
+        self.pipes_changed = False
+        left: list[tuple[int, int]] = []
+        full = {name for name, free in self.pipe_units.items() if free == 0}
+        for position, item in enumerate(self.pending):
             i = item[1]
-            uses = [use for use in self.modes[i].uses if use.ticks > 0]
-            if any(self.pipe_units[use.engine] < use.units for use in uses):
+            uses = self.pipe_uses[i]
+            if not full.isdisjoint(self.shared_pipes):
+                left += self.pending[position:]
+                break
+            if not full.isdisjoint(uses) or any(self.pipe_units[pipe] < use.units for pipe, use in uses.items()):
+                left.append(item)
                 continue
-            self.pending.remove(item)
-            started = True
-            for use in uses:
-                self.pipe_units[use.engine] -= use.units
+            for pipe, use in uses.items():
+                self.pipe_units[pipe] -= use.units
+                if self.pipe_units[pipe] == 0:
+                    full.add(pipe)
                 for _ in range(use.units):
-                    heapq.heappush(self.events, (self.now + use.ticks, PIPE_FREE, i, use.engine))
+                    heapq.heappush(self.events, (self.now + use.ticks, PIPE_FREE, i, pipe))
             heapq.heappush(self.events, (self.now + self.modes[i].latency_ticks, DONE, i, ""))
+        started = len(left) < len(self.pending)
+        self.pending = left
         return started
 
     def _finish(self, i: int) -> None:
@@ -315,3 +331,9 @@ def _available_at(use: Use, busy: Sequence[int]) -> int:
     if use.unit_ids is not None:
         return max(busy[u] for u in use.unit_ids)
     return sorted(busy)[use.units - 1]
+
+
+def _common(pipe_uses: list[dict[str, Use]]) -> set[str]:
+    """Pipes that every transfer needs: while one of them is full, none can start."""
+    sets = [set(uses) for uses in pipe_uses if uses]
+    return set.intersection(*sets) if sets else set()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.critical import guards_for_critical_blocks
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.serial_order import SearchLimit, serial_order
 
@@ -16,12 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.bounds import Bounds
-    from hexloom.formulations.decision import Decision, Evaluate
+    from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.problem import Problem
 
 OPS_PER_SECOND = 15_000
 """Deterministic work of one second: ops dispatched and simulated. Chosen so that a limit in seconds, given
 together with a seed, ends in about that time on a slow core."""
+
+
+GATES_PER_STAGE = 4
+"""A task is held back until tile 0, 1/4, 1/2, 3/4 or the last of some stage of another one is done."""
+
+BLOCKS_TRIED = 6
+"""Critical blocks tried per round; the later ones are rarely the reason of the makespan."""
 
 
 @dataclass
@@ -63,6 +71,16 @@ class Found:
     proven_infeasible: bool = False
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """A policy, what came of it, and its value: the makespan, worse when a deadline is missed."""
+
+    policy: Policy
+    decision: Decision
+    simulated: Simulated
+    value: int
+
+
 class LocalSearch:
     """Improve a decision until it meets the bound or the limit is reached.
 
@@ -71,7 +89,7 @@ class LocalSearch:
     problem, bounds
         The instance and its lower bounds; a decision equal to the best bound ends the search.
     evaluate
-        The simulator, as a function from a decision to its makespan in ticks.
+        The simulator, as a function of a decision.
     on_progress
         Called with (makespan, bound) at every improvement.
     """
@@ -106,7 +124,7 @@ class LocalSearch:
             if self.best is None:
                 infeasible = self._last_resort()
             if start is not None:
-                self._climb(*start)
+                self._climb(self._unblock(start))
         except KeyboardInterrupt:
             self.limit.interrupted = True
         return Found(self.best, self.best_ticks, self.evaluations, infeasible)
@@ -115,21 +133,25 @@ class LocalSearch:
     def _proven(self) -> bool:
         return self.best is not None and self.best_ticks <= self.bounds.best.ticks
 
-    def _offer(self, decision: Decision) -> int:
-        ticks = self.evaluate(self.problem, decision)
+    def _offer(self, decision: Decision) -> Simulated:
+        simulated = self.evaluate(self.problem, decision)
         self.evaluations += 1
-        if self.best is None or ticks < self.best_ticks:
-            self.best, self.best_ticks = decision, ticks
+        if not simulated.late and (self.best is None or simulated.makespan < self.best_ticks):
+            self.best, self.best_ticks = decision, simulated.makespan
             if self.on_progress is not None:
-                self.on_progress(ticks, self.bounds.best.ticks)
-        return ticks
+                self.on_progress(self.best_ticks, self.bounds.best.ticks)
+        return simulated
 
-    def _try(self, policy: Policy) -> int | None:
+    def _try(self, policy: Policy) -> _Tried | None:
         self.limit.spend(len(self.problem.ops))
         decision = list_schedule(self.problem, policy)
-        return None if decision is None else self._offer(decision)
+        if decision is None:
+            return None
+        simulated = self._offer(decision)
+        late = self.problem.horizon_ticks if simulated.late else 0
+        return _Tried(policy, decision, simulated, simulated.makespan + late)
 
-    def _first_policy(self) -> tuple[Policy, int] | None:
+    def _first_policy(self) -> _Tried | None:
         """Try the plain priorities: longest tail, tail by task, file order."""
         ops = self.problem.ops
         ht = self.bounds.heads_tails
@@ -142,12 +164,9 @@ class LocalSearch:
         far = max(tail) + 1
         by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
-        best: tuple[Policy, int] | None = None
+        best: _Tried | None = None
         for priority in (tail, by_task, in_file):
-            policy = Policy(priority, modes)
-            ticks = self._try(policy)
-            if ticks is not None and (best is None or ticks < best[1]):
-                best = policy, ticks
+            best = _better(best, self._try(Policy(priority, modes)))
             if self._proven:
                 break
         return best
@@ -165,37 +184,55 @@ class LocalSearch:
         self._try(Policy(tuple(0.0 for _ in order), modes, chain))
         return False
 
-    def _climb(self, policy: Policy, ticks: int) -> None:
+    def _unblock(self, tried: _Tried) -> _Tried:
+        """Keep what has time to spare off the engines while critical work needs them, as long as that helps."""
+        improved = True
+        while improved and not self.limit.reached and not self._proven:
+            improved = False
+            blocks = guards_for_critical_blocks(
+                self.problem, tried.decision, tried.simulated, self.bounds.heads_tails
+            )
+            for guards in blocks[:BLOCKS_TRIED]:
+                policy = replace(tried.policy, guards=tuple(dict.fromkeys((*tried.policy.guards, *guards))))
+                found = self._try(policy)
+                if found is not None and found.value < tried.value:
+                    tried, improved = found, True
+                    break
+                if self.limit.reached:
+                    break
+        return tried
+
+    def _climb(self, best: _Tried) -> None:
         """Accept what is not worse than the current by more than a shrinking margin; restart from the best."""
-        best_policy, best_ticks = policy, ticks
-        stale = 0
-        for gate in self._gate_policies(policy):
+        for gate in self._gate_policies(best.policy):
             if self.limit.reached or self._proven:
                 return
-            found = self._try(gate)
-            if found is not None and found < best_ticks:
-                best_policy, best_ticks = gate, found
-        current, current_ticks = best_policy, best_ticks
+            best = _better(best, self._try(gate)) or best
+        current, stale = best, 0
         while not self.limit.reached and not self._proven:
-            candidate = self._neighbour(current)
-            found = self._try(candidate)
+            found = self._try(self._neighbour(current.policy))
             if found is None:
                 continue
-            margin = max(1, int(best_ticks * 0.002 / (1 + stale)))
-            if found <= current_ticks + (margin if self.random.random() < 0.2 else 0):
-                current, current_ticks = candidate, found
-            if found < best_ticks:
-                best_policy, best_ticks, stale = candidate, found, 0
+            margin = max(1, int(best.value * 0.002 / (1 + stale)))
+            if found.value <= current.value + (margin if self.random.random() < 0.2 else 0):
+                current = found
+            if found.value < best.value:
+                best, stale = self._unblock(found), 0
+                current = best
             else:
                 stale += 1
                 if stale % 50 == 0:
-                    current, current_ticks = best_policy, best_ticks
+                    current = best
 
     def _gate_policies(self, policy: Policy) -> list[Policy]:
-        """Hold one task back until a step of another is done."""
+        """Hold one task back until a step of a longer one is done, and the other way round."""
+        tails = dict.fromkeys(self._sources, 0.0)
+        for op, priority in zip(self.problem.ops, policy.priority, strict=True):
+            tails[op.task] = max(tails.get(op.task, 0.0), priority)
+        shortest_first = sorted(self._sources, key=lambda task: tails[task])
         return [
-            replace(policy, guards=tuple((gate, source) for source in sources))
-            for task, sources in self._sources.items()
+            replace(policy, guards=tuple((gate, source) for source in self._sources[task]))
+            for task in shortest_first
             for other, gates in self._gates.items()
             if other != task
             for gate in gates
@@ -230,20 +267,23 @@ class LocalSearch:
         return replace(policy, priority=tuple(priority))
 
 
+def _better(best: _Tried | None, found: _Tried | None) -> _Tried | None:
+    if found is None or (best is not None and best.value <= found.value):
+        return best
+    return found
+
+
 def _task_gates(problem: Problem) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """For each task its ops without predecessors, and the last op of the first and last tile of each stage."""
+    """For each task its ops without predecessors, and the last op of some tiles of each stage."""
     sources: dict[str, list[int]] = {}
-    ends: dict[str, dict[tuple[str, str], int]] = {}
-    tiles: dict[tuple[str, str], tuple[int, int]] = {}
-    for op in problem.ops:
-        low, high = tiles.get((op.task, op.stage), (op.tile, op.tile))
-        tiles[op.task, op.stage] = min(low, op.tile), max(high, op.tile)
+    last: dict[tuple[str, str], dict[int, int]] = {}
     for i, op in enumerate(problem.ops):
         if not problem.predecessors[i]:
             sources.setdefault(op.task, []).append(i)
-        low, high = tiles[op.task, op.stage]
-        if op.tile == low:
-            ends.setdefault(op.task, {})[op.stage, "first"] = i
-        if op.tile == high:
-            ends.setdefault(op.task, {})[op.stage, "last"] = i
-    return sources, {task: sorted(set(of.values())) for task, of in ends.items()}
+        last.setdefault((op.task, op.stage), {})[op.tile] = i
+    gates: dict[str, list[int]] = {}
+    for (task, _), tiles in last.items():
+        order = sorted(tiles)
+        picked = {order[(len(order) - 1) * q // GATES_PER_STAGE] for q in range(GATES_PER_STAGE + 1)}
+        gates.setdefault(task, []).extend(tiles[tile] for tile in sorted(picked))
+    return sources, gates

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Literal
 
 from hexloom.formulations.bounds import Bounds, lower_bounds
-from hexloom.formulations.decision import Decision
+from hexloom.formulations.decision import Decision, Simulated
 from hexloom.formulations.feasibility import Shortfall, first_shortfall
 from hexloom.formulations.local_search import Limit, LocalSearch
 from hexloom.formulations.problem import Problem
@@ -180,12 +180,16 @@ def _infeasible(problem: Problem, shortfall: Shortfall, started: float) -> Resul
     return Result("INFEASIBLE", None, explain_shortfall(problem, shortfall), time.monotonic() - started)
 
 
-def _evaluate(problem: Problem, decision: Decision) -> int:
+def _evaluate(problem: Problem, decision: Decision) -> Simulated:
     timeline = simulate(problem, make_plan(problem, decision))
-    for op in problem.ops:
-        if op.deadline_ticks is not None and timeline.times[op.name].observed > op.deadline_ticks:
-            return timeline.makespan + problem.horizon_ticks + 1
-    return timeline.makespan
+    times = [timeline.times[op.name] for op in problem.ops]
+    late = any(
+        op.deadline_ticks is not None and t.observed > op.deadline_ticks
+        for op, t in zip(problem.ops, times, strict=True)
+    )
+    return Simulated(
+        timeline.makespan, tuple(t.transfer_start for t in times), tuple(t.observed for t in times), late
+    )
 
 
 def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
