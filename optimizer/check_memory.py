@@ -56,6 +56,8 @@ def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
         if at < 0 or at + buffer.occupied_bytes > available:
             text = f"buffer {buffer.name!r} [{at}, {at + buffer.occupied_bytes}) is not inside [0, {available}) B"
             report("address_range", parties, text)
+    if not any(buffer.resident for buffer in problem.buffers):
+        return
     for one, other in _sharing(_placed(problem, plan)):
         # A buffer that nobody uses is never alive, and a resident one always is.
         if (one.buffer.resident and _lives(other.buffer)) or (other.buffer.resident and _lives(one.buffer)):

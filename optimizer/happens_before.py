@@ -100,12 +100,10 @@ def _left(entry: QueueEntry, lasts: dict[str, bool]) -> Node:
     """Return what has surely happened when the thread leaves ``entry``.
 
     Of a transfer only the issue: transfers complete in any order. Of a run that frees its thread early only the
-    start.
+    start; of any other run the result, and others may count on that as soon as it exists.
     """
-    if entry.action == "wait":
+    if entry.action == "wait" or (entry.action == "run" and lasts[entry.op]):
         return Node("observed", entry.op)
-    if entry.action == "run" and lasts[entry.op]:
-        return Node("done", entry.op)
     return Node("start", entry.op)
 
 
