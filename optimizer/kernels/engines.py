@@ -1,0 +1,58 @@
+"""Modes of the machine's engines, with their costs: what every kernel builds its ops from."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from hexloom.hwmodels import cost
+from hexloom.optimizer.draft import ModeDraft, UseDraft
+
+if TYPE_CHECKING:
+    from hexloom.hwmodels import Machine
+
+HVX, HMX, DMA = "hvx", "hmx", "dma"
+
+
+def dma_queue(unit: int) -> str:
+    """Name of the pipe that is the DMA queue of HVX worker ``unit``."""
+    return f"dma_queue{unit}"
+
+
+def hvx_gang(machine: Machine, us: Fraction, workers: int, *, given: bool = False) -> ModeDraft:
+    """Run one job on all ``workers`` together, who meet at its end: it costs a fork and a join."""
+    uses = (UseDraft(HVX, us, workers, tuple(range(workers))),)
+    return ModeDraft(uses, us, overhead_us=cost.overhead_us(machine, "fork_join"), given=given)
+
+
+def hvx_slice(us: Fraction, worker: int) -> ModeDraft:
+    """Run one worker's own part; nothing is forked or joined."""
+    return ModeDraft((UseDraft(HVX, us, 1, (worker,)),), us)
+
+
+def hmx_job(machine: Machine, us: Fraction, *, given: bool = False) -> ModeDraft:
+    """Hand one job over to the HMX thread."""
+    return ModeDraft((UseDraft(HMX, us),), us, overhead_us=cost.hmx_handover_us(machine), given=given)
+
+
+def marker() -> ModeDraft:
+    """Run nothing: a point at which several ops are known to have ended."""
+    return ModeDraft((), Fraction(0))
+
+
+def transfer(machine: Machine, owner: int, row_bytes: int, rows: int, direction: Literal["read", "write"]) -> ModeDraft:
+    """Transfer ``rows`` rows in 2-D on the queue of HVX worker ``owner``.
+
+    The queue is busy for every row and its fixed cost, the pipe all queues share only for the bytes; so several
+    queues together can fill the pipe although one alone cannot.
+    """
+    queue_us = cost.dma_queue_us(machine, row_bytes, rows)
+    pipe_us = cost.dma_pipe_us(machine, row_bytes * rows, direction)
+    latency = max(queue_us, pipe_us)
+    return ModeDraft(
+        (UseDraft(DMA, pipe_us), UseDraft(dma_queue(owner), queue_us)),
+        latency,
+        owner=(HVX, owner),
+        issue_us=cost.overhead_us(machine, "dma_issue"),
+        poll_us=cost.overhead_us(machine, "event_poll"),
+    )
