@@ -15,20 +15,30 @@ from hexloom.formulations.decision import Decision
 from hexloom.formulations.packing import Allocator, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hexloom.formulations.problem import Problem, Use
+
+ANY = -1
 
 RELEASE, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the dispatcher is told: one number per op, larger first; a mode per op; extra orderings."""
+    """What the dispatcher is told: one number per op, larger first; a mode per op; extra orderings.
+
+    Mode `ANY` leaves the choice to the moment of the start: the mode that ends first of those that can start, and
+    of equals the one whose pipes have served least.
+
+    ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
+    so that they move while the workers are busy, or when someone waits for nothing else.
+    """
 
     priority: tuple[float, ...]
     modes: tuple[int, ...]
     guards: tuple[tuple[int, int], ...] = ()
+    lazy: frozenset[int] = frozenset()
 
 
 def list_schedule(problem: Problem, policy: Policy) -> Decision | None:
@@ -47,7 +57,7 @@ def list_schedule(problem: Problem, policy: Policy) -> Decision | None:
         if exact.run():
             assert exact.allocator is not None
             placed = exact.allocator.offsets
-            return exact.decision(tuple(placed.get(b, 0) for b in range(len(problem.buffers))))
+            return exact.decision(tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers)))
     return None
 
 
@@ -63,7 +73,8 @@ class _Dispatch:
         problem, policy = self.problem, self.policy
         n = len(problem.ops)
         self.now = problem.entry_ticks
-        self.modes = [op.modes[m] for op, m in zip(problem.ops, policy.modes, strict=True)]
+        self.chosen = [max(m, 0) for m in policy.modes]
+        self.modes = [op.modes[m] for op, m in zip(problem.ops, self.chosen, strict=True)]
         self.successors = [list(s) for s in problem.successors]
         self.missing = [len(p) for p in problem.predecessors]
         for before, after in policy.guards:
@@ -72,12 +83,15 @@ class _Dispatch:
         self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
         self.busy_until = {e.name: [self.now] * e.units for e in problem.engines if e.kind != "pipe"}
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
-        self.pipe_uses = [{u.engine: u for u in m.uses if u.ticks > 0} if m.dma else {} for m in self.modes]
-        self.shared_pipes = _common(self.pipe_uses)
+        every_mode = [m for op in problem.ops for m in op.modes if m.dma is not None]
+        pipes = [{use.engine for use in mode.uses if use.ticks > 0} for mode in every_mode]
+        self.shared_pipes: set[str] = set.intersection(*pipes) if pipes else set()
+        self.pipe_load = dict.fromkeys(self.pipe_units, 0)
         self.pipes_changed = False
         self.pending: list[tuple[int, int]] = []
         self.events: list[tuple[int, int, int, str]] = []
         self.ready: list[tuple[float, int, int]] = []
+        self.deferred: list[int] = []
         self.rank = 0
         self.born: dict[int, int] = {}
         self.died: dict[int, int] = {}
@@ -107,7 +121,7 @@ class _Dispatch:
         return True
 
     def decision(self, offsets: tuple[int, ...]) -> Decision:
-        return Decision(self.policy.modes, tuple(self.units), tuple(self.actions), offsets, self.policy.guards)
+        return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards)
 
     def lifetimes(self) -> list[tuple[int, int]]:
         """Lifetimes in event ranks; a resident or unused buffer lives all the time or never."""
@@ -117,6 +131,9 @@ class _Dispatch:
         ]
 
     def _offer(self, action: int, like: int) -> None:
+        if action in self.policy.lazy:
+            self.deferred.append(action)
+            return
         insort(self.ready, (-self.policy.priority[like], like, action))
 
     def _pop_events(self) -> None:
@@ -136,6 +153,7 @@ class _Dispatch:
 
     def _start_ready(self) -> bool:
         """Start what can start now, most urgent first; what is blocked on units keeps the less urgent off them."""
+        self._offer_deferred(lambda i: not self._can_wait(i))
         reserved: dict[str, int] = {}
         hungry = False
         moved = False
@@ -143,38 +161,59 @@ class _Dispatch:
         ready, self.ready = self.ready, []
         for position, item in enumerate(ready):
             action = item[2]
-            i = action if action >= 0 else ~action
             if action < 0:
-                started = self._observe(i)
+                started = self._observe(~action)
             else:
-                units = self._find_units(i, reserved)
-                started = units is not None
-                if units is not None:
-                    grown = not self._allocate(i, hungry)
-                    if grown:
-                        hungry, started = True, False
-                    else:
-                        self._start(i, units)
-            if started:
-                moved = True
-                if self.modes[i].duration_ticks == 0 or action < 0:
-                    # Something may be ready at this very instant: look again from the most urgent on.
-                    kept += ready[position + 1 :]
-                    break
-            else:
+                units = self._choose(action, reserved)
+                if units is not None and self.deferred and self._is_gang(action):
+                    self._issue_deferred()
+                    units = self._choose(action, reserved)
+                started = units is not None and self._allocate(action, hungry)
+                if started and units is not None:
+                    self._start(action, units)
+                elif units is not None:
+                    hungry = True
+            if not started:
                 kept.append(item)
+                continue
+            moved = True
+            if action < 0 or self.modes[action].duration_ticks == 0:
+                # Something may be ready at this very instant: look again from the most urgent on.
+                kept += ready[position + 1 :]
+                break
         for item in kept:
             insort(self.ready, item)
-        if not moved and hungry and not self.events:
-            moved = self._feed()
+        if not moved and not self.events:
+            moved = self._offer_deferred(lambda _: True) or (hungry and self._feed())
         return moved
+
+    def _can_wait(self, i: int) -> bool:
+        """Whether everyone who needs transfer ``i`` waits for something else too."""
+        return all(self.missing[s] > 1 for s in self.successors[i])
+
+    def _is_gang(self, i: int) -> bool:
+        return any(use.units == len(self.busy_until.get(use.engine, ())) > 1 for use in self.modes[i].uses)
+
+    def _issue_deferred(self) -> None:
+        for i in list(self.deferred):
+            units = self._choose(i, {})
+            if units is not None and self._allocate(i, hungry=False):
+                self.deferred.remove(i)
+                self._start(i, units)
+
+    def _offer_deferred(self, wanted: Callable[[int], bool]) -> bool:
+        offered = [i for i in self.deferred if wanted(i)]
+        for i in offered:
+            self.deferred.remove(i)
+            insort(self.ready, (-self.policy.priority[i], i, i))
+        return bool(offered)
 
     def _feed(self) -> bool:
         """Nothing runs and the most urgent is short of bytes: let anyone who fits go."""
         for item in list(self.ready):
             i = item[2]
             if i >= 0:
-                units = self._find_units(i, {})
+                units = self._choose(i, {})
                 if units is not None and self._allocate(i, hungry=False):
                     self.ready.remove(item)
                     self._start(i, units)
@@ -198,6 +237,24 @@ class _Dispatch:
         self.busy_until[dma.owner_engine][dma.owner_unit] = end
         heapq.heappush(self.events, (end, OBSERVED, i, ""))
         return True
+
+    def _choose(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
+        """Find units for op ``i``; where its mode is open, choose the mode too."""
+        if self.policy.modes[i] != ANY:
+            return self._find_units(i, reserved)
+        modes = self.problem.ops[i].modes
+
+        def cost(m: int) -> tuple[int, int, int]:
+            pipes = [use.engine for use in modes[m].uses if use.engine in self.pipe_load]
+            load = sum(self.pipe_load[pipe] for pipe in pipes if pipe not in self.shared_pipes)
+            return (modes[m].duration_ticks, load, m)
+
+        for m in sorted(range(len(modes)), key=cost):
+            self.chosen[i], self.modes[i] = m, modes[m]
+            units = self._find_units(i, reserved if len(modes) == 1 else dict(reserved))
+            if units is not None:
+                return units
+        return None
 
     def _find_units(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
         """Return free unit ids per use, or None; then mark until when its units are kept for it."""
@@ -259,6 +316,8 @@ class _Dispatch:
         self.rank += 1
         self.units[i] = units
         if mode.dma is not None:
+            for pipe, use in self.pipe_uses(i).items():
+                self.pipe_load[pipe] += use.ticks
             end = self.now + mode.dma.issue_ticks
             self.busy_until[mode.dma.owner_engine][mode.dma.owner_unit] = end
             heapq.heappush(self.events, (end, REQUEST, i, ""))
@@ -285,10 +344,10 @@ class _Dispatch:
         full = {name for name, free in self.pipe_units.items() if free == 0}
         for position, item in enumerate(self.pending):
             i = item[1]
-            uses = self.pipe_uses[i]
             if not full.isdisjoint(self.shared_pipes):
                 left += self.pending[position:]
                 break
+            uses = self.pipe_uses(i)
             if not full.isdisjoint(uses) or any(self.pipe_units[pipe] < use.units for pipe, use in uses.items()):
                 left.append(item)
                 continue
@@ -302,6 +361,10 @@ class _Dispatch:
         started = len(left) < len(self.pending)
         self.pending = left
         return started
+
+    def pipe_uses(self, i: int) -> dict[str, Use]:
+        """Return the pipes that transfer ``i`` takes."""
+        return {use.engine: use for use in self.modes[i].uses if use.ticks > 0}
 
     def _finish(self, i: int) -> None:
         self.rank += 1
@@ -331,9 +394,3 @@ def _available_at(use: Use, busy: Sequence[int]) -> int:
     if use.unit_ids is not None:
         return max(busy[u] for u in use.unit_ids)
     return sorted(busy)[use.units - 1]
-
-
-def _common(pipe_uses: list[dict[str, Use]]) -> set[str]:
-    """Pipes that every transfer needs: while one of them is full, none can start."""
-    sets = [set(uses) for uses in pipe_uses if uses]
-    return set.intersection(*sets) if sets else set()

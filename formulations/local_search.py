@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.critical import guards_for_critical_blocks
-from hexloom.formulations.greedy import Policy, list_schedule
+from hexloom.formulations.greedy import ANY, Policy, list_schedule
 from hexloom.formulations.serial_order import SearchLimit, serial_order
 
 if TYPE_CHECKING:
@@ -113,6 +113,16 @@ class LocalSearch:
         self.best_ticks = 0
         self.evaluations = 0
         self._sources, self._gates = _task_gates(problem)
+        stages: dict[tuple[str, str], list[int]] = {}
+        for i, op in enumerate(problem.ops):
+            if all(mode.dma is not None for mode in op.modes):
+                stages.setdefault((op.task, op.stage), []).append(i)
+        self._transfer_stages = [frozenset(ops) for ops in stages.values()]
+        units = {engine.name: engine.units for engine in problem.engines}
+        self._fitting = [
+            [m for m, mode in enumerate(op.modes) if all(u.ticks == 0 or u.units <= units[u.engine] for u in mode.uses)]
+            for op in problem.ops
+        ]
 
     def run(self, incumbents: tuple[Decision, ...] = ()) -> Found:
         """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities."""
@@ -124,7 +134,7 @@ class LocalSearch:
             if self.best is None:
                 infeasible = self._last_resort()
             if start is not None:
-                self._climb(self._unblock(start))
+                self._climb(self._unblock(self._defer(start)))
         except KeyboardInterrupt:
             self.limit.interrupted = True
         return Found(self.best, self.best_ticks, self.evaluations, infeasible)
@@ -156,9 +166,12 @@ class LocalSearch:
         ops = self.problem.ops
         ht = self.bounds.heads_tails
         tail = tuple(float(t + d) for t, d in zip(ht.tail, ht.duration, strict=True))
-        modes = tuple(
-            min(range(len(op.modes)), key=lambda m, op=op: (op.modes[m].duration_ticks, m))  # type: ignore[misc]
-            for op in ops
+        fastest = tuple(
+            min(of, key=lambda m, op=op: (op.modes[m].duration_ticks, m))  # type: ignore[misc]
+            for op, of in zip(ops, self._fitting, strict=True)
+        )
+        open_modes = tuple(
+            ANY if len(of) == len(op.modes) > 1 else m for op, of, m in zip(ops, self._fitting, fastest, strict=True)
         )
         tasks = list(dict.fromkeys(op.task for op in ops))
         far = max(tail) + 1
@@ -166,9 +179,10 @@ class LocalSearch:
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
         best: _Tried | None = None
         for priority in (tail, by_task, in_file):
-            best = _better(best, self._try(Policy(priority, modes)))
-            if self._proven:
-                break
+            for modes in dict.fromkeys((open_modes, fastest)):
+                best = _better(best, self._try(Policy(priority, modes)))
+                if self._proven:
+                    return best
         return best
 
     def _last_resort(self) -> bool:
@@ -179,19 +193,26 @@ class LocalSearch:
             return False
         if order is None:
             return True
-        modes = tuple(0 for _ in self.problem.ops)
+        modes = tuple(of[0] for of in self._fitting)
         chain = tuple(pairwise(order))
         self._try(Policy(tuple(0.0 for _ in order), modes, chain))
         return False
+
+    def _defer(self, tried: _Tried) -> _Tried:
+        """Issue the transfers of a stage as late as they do no harm, stage by stage, where that helps."""
+        for stage in self._transfer_stages:
+            if self.limit.reached or self._proven:
+                break
+            policy = replace(tried.policy, lazy=tried.policy.lazy ^ stage)
+            tried = _better(tried, self._try(policy)) or tried
+        return tried
 
     def _unblock(self, tried: _Tried) -> _Tried:
         """Keep what has time to spare off the engines while critical work needs them, as long as that helps."""
         improved = True
         while improved and not self.limit.reached and not self._proven:
             improved = False
-            blocks = guards_for_critical_blocks(
-                self.problem, tried.decision, tried.simulated, self.bounds.heads_tails
-            )
+            blocks = guards_for_critical_blocks(self.problem, tried.decision, tried.simulated, self.bounds.heads_tails)
             for guards in blocks[:BLOCKS_TRIED]:
                 policy = replace(tried.policy, guards=tuple(dict.fromkeys((*tried.policy.guards, *guards))))
                 found = self._try(policy)
@@ -242,11 +263,11 @@ class LocalSearch:
         rng = self.random
         n = len(self.problem.ops)
         move = rng.random()
-        choices = [i for i, op in enumerate(self.problem.ops) if len(op.modes) > 1]
+        choices = [i for i in range(n) if len(self._fitting[i]) > 1]
         if choices and move < 0.3:
             i = rng.choice(choices)
             modes = list(policy.modes)
-            modes[i] = rng.randrange(len(self.problem.ops[i].modes))
+            modes[i] = rng.choice(self._fitting[i])
             return replace(policy, modes=tuple(modes))
         if len(self._sources) > 1 and move < 0.5:
             factor = {task: math.exp(rng.gauss(0, 0.7)) for task in self._sources}

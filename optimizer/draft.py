@@ -87,7 +87,7 @@ class Builder:
     def op(
         self,
         name: str,
-        mode: ModeDraft,
+        mode: ModeDraft | tuple[ModeDraft, ...],
         *,
         stage: str,
         tile: int,
@@ -96,7 +96,7 @@ class Builder:
     ) -> str:
         """Add an op and return its name; None in ``after`` is a neighbour that does not exist."""
         real = tuple(dict.fromkeys(a for a in after if a is not None))
-        self.ops.append(OpDraft(name, (mode,), stage, tile, real, buffers))
+        self.ops.append(OpDraft(name, mode if isinstance(mode, tuple) else (mode,), stage, tile, real, buffers))
         return name
 
     def task(self, loop: list[str]) -> TaskDraft:

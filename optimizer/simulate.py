@@ -233,7 +233,11 @@ class _Run:
             waited, seen = self.wait_start[i], self.observed[i]
             assert start is not None and moved is not None and done is not None
             assert waited is not None and seen is not None
-            held = mode.dma.issue_ticks if mode.dma else max(self.release_ticks[i].values(), default=0)
+            held = (
+                mode.dma.issue_ticks
+                if mode.dma
+                else max((mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0), default=0)
+            )
             times[op.name] = OpTimes(start, start + held, moved, done, waited, seen)
         last = max(max(t.observed, t.end) for t in times.values())
         return Timeline(times, max(last, self.problem.entry_ticks))

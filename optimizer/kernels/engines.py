@@ -55,4 +55,5 @@ def transfer(machine: Machine, owner: int, row_bytes: int, rows: int, direction:
         owner=(HVX, owner),
         issue_us=cost.overhead_us(machine, "dma_issue"),
         poll_us=cost.overhead_us(machine, "event_poll"),
+        name=f"owner{owner}",
     )

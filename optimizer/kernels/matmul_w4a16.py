@@ -43,7 +43,8 @@ class MatmulW4A16(Spec):
     """C[m, n] f32 = A[m, k] f32 x W[k, n] of ``weight_type``.
 
     ``m_chunk`` and ``n_chunk`` default to the choice of ggml-hexagon's parameter solver for the machine's VTCM.
-    ``activation_rows`` is the number of rows in one activation transfer of one worker.
+    ``activation_rows`` is the number of rows in one activation transfer of one worker. Today all weights come over
+    the DMA queue of ``dma_owner``; a plan may give each load to the queue of any worker unless ``fixed_owner``.
     """
 
     name: Name
@@ -58,6 +59,7 @@ class MatmulW4A16(Spec):
     activation_rows: Count = 8
     depth: Depth = Depth()
     dma_owner: int = Field(default=0, ge=0)
+    fixed_owner: bool = False
     copies: Count = 1
 
     def expand(self, machine: Machine) -> TaskDraft:
@@ -206,17 +208,26 @@ class _Expansion:
         return list(job.values())
 
     def _op(
-        self, name: str, mode: ModeDraft, stage: str, tile: int, after: tuple[str | None, ...], buffers: tuple[str, ...]
+        self,
+        name: str,
+        mode: ModeDraft | tuple[ModeDraft, ...],
+        stage: str,
+        tile: int,
+        after: tuple[str | None, ...],
+        buffers: tuple[str, ...],
     ) -> str:
         return self.out.op(name, mode, stage=stage, tile=tile, after=after, buffers=buffers)
 
     def _earlier(self, stage: str, c: int, depth: int) -> str | None:
         return f"{stage}.{c - depth}" if c >= depth else None
 
-    def _load(self, width: int) -> ModeDraft:
-        tiles = width // TILE * (self.spec.k // TILE)
-        ddr_bytes = TILE_BYTES[self.spec.weight_type][0]
-        return transfer(self.machine, self.spec.dma_owner, ddr_bytes, tiles, "read")
+    def _load(self, width: int) -> tuple[ModeDraft, ...]:
+        """Return a mode per worker that may own the load, today's owner first."""
+        spec = self.spec
+        tiles = width // TILE * (spec.k // TILE)
+        others = [] if spec.fixed_owner else [w for w in range(self.workers) if w != spec.dma_owner]
+        ddr_bytes = TILE_BYTES[spec.weight_type][0]
+        return tuple(transfer(self.machine, w, ddr_bytes, tiles, "read") for w in (spec.dma_owner, *others))
 
     def _store_us(self, elements: int) -> Fraction:
         compute = cost.hvx_us(self.machine, "hvx_output", elements, self.workers)
