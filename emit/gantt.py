@@ -62,22 +62,28 @@ class _Picture:
         schedule, frame = self.schedule, self.frame
         name = fit(clean(schedule.name, 200) or "schedule", 20, WIDTH - 48)
         self.svg.text(24, 36, name, 20, INK, more=' font-weight="600"')
-        parts = [clean(schedule.machine, 60)] if schedule.machine else []
+        parts = [fit(clean(schedule.machine), 13, 200)] if schedule.machine else []
         parts += [
-            f"makespan {frame.us(schedule.makespan)} {frame.unit}",
-            f"lower bound {frame.us(schedule.lower_bound)} {frame.unit}",
-            "optimal" if schedule.status == "OPTIMAL" else f"gap {number(schedule.gap * 100, 2)} %",
+            f"makespan {frame.us(schedule.makespan, 7)} {frame.unit}",
+            f"lower bound {frame.us(schedule.lower_bound, 7)} {frame.unit}",
+            self._quality(),
         ]
         existing = schedule.baselines.get("existing")
         if existing is not None:
-            parts.append(f"existing {frame.us(existing)} {frame.unit}")
-            if schedule.makespan:
-                factor = Fraction(existing, schedule.makespan)
-                parts[-1] += f" (factor {number(factor, 3)})"
+            text = f"existing {frame.us(existing, 7)} {frame.unit}"
+            factor = number(Fraction(existing, schedule.makespan), 3) if schedule.makespan else ""
+            parts.append(f"speedup {factor}\u00d7 over {text}" if factor else text)
         if schedule.contention != "none":
             parts.append(f"contention {schedule.contention}")
         self.svg.text(24, 58, fit("   ·   ".join(parts), 13, WIDTH - 48), 13, MUTED)
         return 58
+
+    def _quality(self) -> str:
+        schedule = self.schedule
+        if schedule.status == "OPTIMAL":
+            return "optimal" if schedule.makespan == schedule.lower_bound else "optimal among event-driven plans"
+        percent = schedule.gap * 100
+        return "gap below 0.01 %" if 0 < percent < Fraction(1, 100) else f"gap {number(percent, 2)} %"
 
     def _legend(self, y: float) -> float:
         """One line per task while there are few; what does not fit is counted."""
@@ -139,7 +145,8 @@ class _Picture:
             svg.rect(frame.left, top, wide, bottom - top, OVERHEAD_FILL, tip, ' opacity=".55"')
         svg.line(frame.left, top, frame.left, bottom, FRAME)
         svg.line(frame.left, bottom, frame.right, bottom, FRAME)
-        frame.marks(svg, top - 2, bottom)
+        frame.bound_mark(svg, top - 4, bottom)
+        frame.end_mark(svg, top - 2, bottom)
         frame.axis(svg, bottom)
         return bottom
 
@@ -187,7 +194,8 @@ class _Picture:
             thin = pieces[0].kind == "dma_wait"
             tall = height * 0.5 if thin else height
             tip = self._tip(pieces) if wide >= 1 else ""
-            self.svg.rect(bar.x0, y + (height - tall) / 2, wide, tall, bar.key, tip)
+            edge = ' stroke="#fff" stroke-width=".6"' if wide >= 6 and height >= 6 and not thin else ""
+            self.svg.rect(bar.x0, y + (height - tall) / 2, wide, tall, bar.key, tip, edge)
             if height >= 12 and not thin and wide >= 16:
                 self._label(pieces, bar, y, height)
         for s in lane.slices:
@@ -205,10 +213,15 @@ class _Picture:
         op = self.view.ops[pieces[0].op]
         stage = clean(op.stage) or clean(op.task)
         long, short = (f"{stage} {op.tile}", str(op.tile)) if len(pieces) == 1 else (stage, "")
+        x0, x1, bound = bar.x0, bar.x1, self.frame.bound
         for text in (long, short):
-            if text and text_width(text, 10) <= bar.x1 - bar.x0 - 6:
-                x, at = (bar.x0 + bar.x1) / 2, y + height / 2 + 3.5
-                self.svg.text(x, at, text, 10, ink_on(bar.key), "middle", ' pointer-events="none"')
+            wide = text_width(text, 10)
+            if abs((x0 + x1) / 2 - bound) < wide / 2 + 4:
+                # The line of the bound would cross the text: the larger side of it is still free.
+                x0, x1 = (x0, bound) if bound - x0 > x1 - bound else (bound, x1)
+            if text and wide <= x1 - x0 - 6:
+                at = y + height / 2 + 3.5
+                self.svg.text((x0 + x1) / 2, at, text, 10, ink_on(bar.key), "middle", ' pointer-events="none"')
                 return
 
     def _tip(self, pieces: list[Slice]) -> str:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexloom.emit.palette import RESERVED, Palette, ink_on
-from hexloom.emit.svg import FRAME, GRID, INK, MUTED, Bar, Svg, clean, coalesce, fit, number
+from hexloom.emit.svg import FRAME, GRID, INK, MUTED, Bar, Svg, clean, coalesce, fit, fit_end, number, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from hexloom.emit.lanes import View
 
 HEIGHT = 300.0
+UNUSED = "#b9c1ca"
+"""Buffers that no op names: they only hold their place."""
+
 KIB, MIB = 1 << 10, 1 << 20
 ZOOM_BELOW = Fraction(1, 4)
 """The axis ends above the highest buffer when less than this part of the scratchpad is ever used."""
@@ -51,22 +54,24 @@ def draw_memory_map(svg: Svg, view: View, frame: Frame, palette: Palette, top: f
     slots: dict[tuple[int, int], list[Bar]] = {}
     for life in sorted(lives, key=lambda life: (life.birth, life.death, life.buffer)):
         buffer = problem.buffers[life.buffer]
-        colour = "#8c959f" if life.op is None else palette.of(view.ops[life.op])
+        colour = UNUSED if life.op is None else palette.of(view.ops[life.op])
         bar = Bar(frame.x(life.birth), frame.x(life.death), colour, (life.buffer,))
         slots.setdefault((life.address, buffer.occupied_bytes), []).append(bar)
-    times = {life.buffer: (life.birth, life.death) for life in lives}
+    life_of = {life.buffer: life for life in lives}
     for (address, occupied), bars in sorted(slots.items()):
         upper, height = y(address + occupied), HEIGHT * occupied / axis_end
         for bar in coalesce(bars):
-            names = [clean(problem.buffers[b].name, 60) for b in bar.members]
+            names = [clean(problem.buffers[b].name, 100) for b in bar.members]
             label = names[0] if len(names) == 1 else f"{len(names)} buffers, {names[0]} to {names[-1]}"
-            span = frame.interval(times[bar.members[0]][0], max(times[b][1] for b in bar.members))
+            span = frame.interval(life_of[bar.members[0]].birth, max(life_of[b].death for b in bar.members))
             wide = bar.x1 - bar.x0
             tip = f"{label}: {size(occupied)} at {address:,}, {span}" if wide >= 1 else ""
             edge = ' stroke="#fff" stroke-width=".6"' if wide >= 3 and height >= 3 else ""
             svg.rect(bar.x0, upper, wide, height, bar.key, tip, edge)
             if height >= 13 and wide >= 24:
-                text = fit(names[0] if len(names) == 1 else f"{len(names)} buffers", 10, wide - 6)
+                first = life_of[bar.members[0]].op
+                task = "" if first is None else view.ops[first].task
+                text = _label(names, task, wide - 7)
                 if len(text) > 3:
                     svg.text(bar.x0 + 4, upper + height / 2 + 3.5, text, 10, ink_on(bar.key))
     if not zoomed and pad.total_bytes:
@@ -76,7 +81,7 @@ def draw_memory_map(svg: Svg, view: View, frame: Frame, palette: Palette, top: f
         svg.text(frame.right + 5, at + 17, size(pad.available_bytes), 11, INK)
     svg.line(frame.left, high, frame.right, high, FRAME)
     svg.line(frame.left, low, frame.left, high, FRAME)
-    frame.marks(svg, low, high)
+    frame.end_mark(svg, low, high)
     frame.axis(svg, high)
     return high + 40
 
@@ -87,6 +92,15 @@ def size(count: int) -> str:
         if count >= unit:
             return f"{number(Fraction(count, unit), 3)} {name}"
     return f"{count} B"
+
+
+def _label(names: list[str], task: str, width: float) -> str:
+    """Return what fits: the name, the name without its task, or the end of it, where names differ."""
+    if len(names) > 1:
+        return fit(f"{len(names)} buffers", 10, width)
+    short = names[0].removeprefix(f"{task}.")
+    whole = (name for name in (names[0], short) if text_width(name, 10) <= width)
+    return next(whole, fit_end(short, 10, width))
 
 
 def _address_axis(svg: Svg, frame: Frame, axis_end: int, y: Callable[[int], float]) -> None:

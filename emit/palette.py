@@ -20,8 +20,8 @@ TASK_COLOURS: tuple[RGB, ...] = (
 )
 """After Okabe and Ito, with a darker yellow that shows on white."""
 
-DARKEST, LIGHTEST = -0.32, 0.58
-"""How far the first stage goes toward black and the last toward white."""
+MIDDLE, STAGE_STEP, WIDEST = 0.13, 0.3, 0.9
+"""Shades lie around ``MIDDLE`` toward white (1) and black (-1), ``STAGE_STEP`` apart while they fit in ``WIDEST``."""
 
 ISSUE, WAIT, RESERVED = "#3d444d", "#d4d9de", "#e3e6ea"
 
@@ -56,7 +56,8 @@ def _shade(colour: RGB, stage: int, stages: int) -> RGB:
     """Mix with black for early stages and with white for late ones; a single stage keeps the pure colour."""
     if stages == 1:
         return colour
-    amount = DARKEST + (LIGHTEST - DARKEST) * stage / (stages - 1)
+    width = min(WIDEST, STAGE_STEP * (stages - 1))
+    amount = MIDDLE + width * (stage / (stages - 1) - 0.5)
     toward = 255 if amount > 0 else 0
     r, g, b = (round(c + (toward - c) * abs(amount)) for c in colour)
     return r, g, b

@@ -18,6 +18,9 @@ INK, MUTED, GRID, FRAME = "#1f2328", "#57606a", "#e6e9ec", "#afb8c1"
 MERGE_PX = 0.3
 """Neighbours of one colour that are closer than this become one rectangle; what is narrower is pooled."""
 
+APART_PX = 3.0
+"""Neighbours of one colour that are both wider than this stay apart: a reader can count them."""
+
 NARROW, WIDE = set("iljtfrI.,:;'|!()[]/ "), set("mwMW@%")
 _NOT_XML = re.compile("[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -57,6 +60,12 @@ def fit(text: str, size: float, width: float) -> str:
     return text + "…" if text else ""
 
 
+def fit_end(text: str, size: float, width: float) -> str:
+    """Return the end of ``text`` that is at most ``width`` wide: where names of buffers differ."""
+    cut = fit(text[::-1], size, width)
+    return cut[::-1]
+
+
 def px(value: float) -> str:
     """Return a coordinate with at most two decimals."""
     text = f"{value:.2f}".rstrip("0").rstrip(".")
@@ -94,26 +103,34 @@ class Bar:
 def coalesce(bars: Iterable[Bar]) -> list[Bar]:
     """Return ``bars`` of one lane, given in order of time, with far fewer of them where they cannot be told apart.
 
-    Neighbours of equal colour that almost touch are merged. Pieces that are too narrow to see are pooled with their
-    neighbours into one of visible width, in the colour that fills most of it.
+    Neighbours of equal colour that almost touch are merged unless both are wide enough to be seen apart. Pieces
+    that are too narrow to see are pooled with their neighbours into one of visible width, in the colour that fills
+    most of it.
     """
-    merged: list[Bar] = []
+    groups: list[list[Bar]] = []
+    end = 0.0
     for bar in bars:
-        if merged and merged[-1].key == bar.key and bar.x0 - merged[-1].x1 < MERGE_PX:
-            last = merged[-1]
-            merged[-1] = Bar(last.x0, max(last.x1, bar.x1), bar.key, last.members + bar.members)
+        if groups and groups[-1][-1].key == bar.key and bar.x0 - end < MERGE_PX:
+            narrow = bar.x1 - bar.x0 < APART_PX or end - groups[-1][0].x0 < APART_PX
         else:
-            merged.append(bar)
+            narrow = False
+        if narrow:
+            groups[-1].append(bar)
+        else:
+            groups.append([bar])
+        end = max(end, bar.x1) if narrow else bar.x1
     found: list[Bar] = []
     pool: list[Bar] = []
-    for bar in merged:
-        if pool and (bar.x1 - bar.x0 >= MERGE_PX or bar.x1 - pool[0].x0 > 2 * MERGE_PX):
+    for group in groups:
+        members = tuple(m for bar in group for m in bar.members)
+        merged = Bar(group[0].x0, max(bar.x1 for bar in group), group[0].key, members)
+        if pool and (merged.x1 - merged.x0 >= MERGE_PX or merged.x1 - pool[0].x0 > 2 * MERGE_PX):
             found.append(_pooled(pool))
             pool = []
-        if bar.x1 - bar.x0 >= MERGE_PX:
-            found.append(bar)
+        if merged.x1 - merged.x0 >= MERGE_PX:
+            found.append(merged)
         else:
-            pool.append(bar)
+            pool.append(merged)
     return [*found, _pooled(pool)] if pool else found
 
 
