@@ -72,7 +72,7 @@ def draw_memory_map(svg: Svg, view: View, frame: Frame, palette: Palette, top: f
                 first = life_of[bar.members[0]].op
                 task = "" if first is None else view.ops[first].task
                 text = _label(names, task, wide - 7)
-                if len(text) > 3:
+                if text:
                     svg.text(bar.x0 + 4, upper + height / 2 + 3.5, text, 10, ink_on(bar.key))
     if not zoomed and pad.total_bytes:
         at = y(pad.available_bytes)
@@ -100,7 +100,8 @@ def _label(names: list[str], task: str, width: float) -> str:
         return fit(f"{len(names)} buffers", 10, width)
     short = names[0].removeprefix(f"{task}.")
     whole = (name for name in (names[0], short) if text_width(name, 10) <= width)
-    return next(whole, fit_end(short, 10, width))
+    cut = fit_end(short, 10, width)
+    return next(whole, cut if len(cut) > 3 else "")
 
 
 def _address_axis(svg: Svg, frame: Frame, axis_end: int, y: Callable[[int], float]) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+from hexloom.optimizer.plan import Assignment, Plan, Queue, QueueEntry
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import BoundRow, OpRow, Schedule
 from hexloom.optimizer.simulate import simulate
@@ -86,7 +88,7 @@ def compute(
 
 
 def chain(names: Sequence[str]) -> list[Precedence]:
-    return [Precedence(before=a, after=b) for a, b in zip(names, names[1:], strict=False)]
+    return [Precedence(before=a, after=b) for a, b in itertools.pairwise(names)]
 
 
 def gemm(tiles: int, task: str = "gemm", scale: int = 1000) -> tuple[list[Op], list[Precedence], list[Buffer]]:
@@ -132,9 +134,7 @@ def rows_task(
             edges += chain(names)
             if k >= 2:
                 edges.append(Precedence(before=f"{task}.out[{w},{k - 2}]", after=names[0]))
-            buffers.append(
-                Buffer(name=f"{task}.slot[{w},{k}]", size_bytes=48 * KIB, ops=tuple(names), align_bytes=128)
-            )
+            buffers.append(Buffer(name=f"{task}.slot[{w},{k}]", size_bytes=48 * KIB, ops=tuple(names), align_bytes=128))
     return ops, edges, buffers
 
 
@@ -164,3 +164,59 @@ def small() -> Schedule:
 def large() -> Schedule:
     problem = problem_of([gemm(18, scale=4000), rows_task(range(8), 90)], entry=3000)
     return schedule_of(problem, "gemm 4096 x 4096 with rmsnorm", {"existing": 3_000_000}, "hexagon-v79")
+
+
+BAD = "a \"q\" <b> & 'c' ]]>\nnew \x07line \u6f22\u5b57 \U0001f40d " + "w" * 200
+
+
+def hostile() -> Schedule:
+    """Names that break careless writers, in bare ticks."""
+    engines = (Engine(name=f"hvx {BAD}", units=3), Engine(name=f"dma {BAD}", kind="pipe"))
+    dma = Dma(owner_engine=engines[0].name, owner_unit=2)
+    move = Mode(name=BAD, uses=(Use(engine=engines[1].name, ticks=4),), latency_ticks=6, dma=dma)
+    work = Mode(name=BAD, uses=(Use(engine=engines[0].name, ticks=5, units=2),), latency_ticks=5)
+    ops = (
+        Op(name=f"load {BAD}", task=BAD, stage=f"load {BAD}", modes=(move,)),
+        Op(name=f"work {BAD}", task=BAD, stage=f"work {BAD}", modes=(work,)),
+        Op(name=f"mark {BAD}", task=BAD, modes=(Mode(latency_ticks=0),)),
+    )
+    problem = Problem(
+        name=BAD,
+        engines=engines,
+        ops=ops,
+        precedences=tuple(chain([op.name for op in ops])),
+        buffers=(Buffer(name=BAD, size_bytes=MIB, ops=(ops[0].name, ops[1].name)),),
+        scratchpad=Scratchpad(total_bytes=2 * MIB),
+    )
+    return schedule_of(problem, BAD, {"existing": 30}, BAD)
+
+
+def back_to_back(count: int) -> Schedule:
+    """Return many short ops of three tasks in a row on one engine, written down without a scheduler."""
+    ops: list[Op] = []
+    rows: list[OpRow] = []
+    now = 0
+    for k in range(count):
+        ticks, overhead = 1 + k % 2, k % 5
+        mode = Mode(uses=(Use(engine="e", ticks=ticks),), latency_ticks=ticks, overhead_ticks=overhead)
+        ops.append(Op(name=f"op {k}", task=f"t{k % 3}", modes=(mode,)))
+        end = now + overhead + ticks
+        rows.append(OpRow(op=f"op {k}", start=now, end=end, transfer_start=now, done=end, wait_start=end, observed=end))
+        now = end
+    queue = Queue(engine="e", unit=0, entries=tuple(QueueEntry(op=op.name, action="run") for op in ops))
+    assignments = tuple(Assignment(op=op.name, units={"e": (0,)}) for op in ops)
+    return Schedule(
+        name="back to back",
+        tool="hexloom 0.1.0",
+        status="OPTIMAL",
+        makespan=now,
+        lower_bound=now,
+        plan_bound=now,
+        bounds=(),
+        baselines={},
+        gain=None,
+        advice=None,
+        problem=Problem(engines=(Engine(name="e"),), ops=tuple(ops)),
+        plan=Plan(assignments=assignments, queues=(queue,), waits=(), addresses={}),
+        rows=tuple(rows),
+    )
