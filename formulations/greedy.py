@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 ANY = -1
 
+Ready = tuple[bool, float, int, int]
+"""Sort key of an action that could start: what holds no thread goes first, then by priority; the action is last."""
+
 RELEASE, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
 
 
@@ -90,8 +93,9 @@ class _Dispatch:
         self.pipes_changed = False
         self.pending: list[tuple[int, int]] = []
         self.events: list[tuple[int, int, int, str]] = []
-        self.ready: list[tuple[float, int, int]] = []
+        self.ready: list[Ready] = []
         self.deferred: list[int] = []
+        self.blocked: set[tuple[str, int, tuple[int, ...] | None]] = set()
         self.rank = 0
         self.born: dict[int, int] = {}
         self.died: dict[int, int] = {}
@@ -134,7 +138,9 @@ class _Dispatch:
         if action in self.policy.lazy:
             self.deferred.append(action)
             return
-        insort(self.ready, (-self.policy.priority[like], like, action))
+        dma = self.modes[action if action >= 0 else ~action].dma
+        free = dma is not None and (dma.issue_ticks if action >= 0 else dma.poll_ticks) == 0
+        insort(self.ready, (not free, -self.policy.priority[like], like, action))
 
     def _pop_events(self) -> None:
         while self.events and self.events[0][0] == self.now:
@@ -154,13 +160,14 @@ class _Dispatch:
     def _start_ready(self) -> bool:
         """Start what can start now, most urgent first; what is blocked on units keeps the less urgent off them."""
         self._offer_deferred(lambda i: not self._can_wait(i))
+        self.blocked.clear()  # units only get scarcer during one pass
         reserved: dict[str, int] = {}
         hungry = False
         moved = False
-        kept: list[tuple[float, int, int]] = []
+        kept: list[Ready] = []
         ready, self.ready = self.ready, []
         for position, item in enumerate(ready):
-            action = item[2]
+            action = item[3]
             if action < 0:
                 started = self._observe(~action)
             else:
@@ -205,13 +212,13 @@ class _Dispatch:
         offered = [i for i in self.deferred if wanted(i)]
         for i in offered:
             self.deferred.remove(i)
-            insort(self.ready, (-self.policy.priority[i], i, i))
+            insort(self.ready, (False, -self.policy.priority[i], i, i))
         return bool(offered)
 
     def _feed(self) -> bool:
         """Nothing runs and the most urgent is short of bytes: let anyone who fits go."""
         for item in list(self.ready):
-            i = item[2]
+            i = item[3]
             if i >= 0:
                 units = self._choose(i, {})
                 if units is not None and self._allocate(i, hungry=False):
@@ -272,11 +279,16 @@ class _Dispatch:
             if use.ticks == 0:
                 found.append(())
                 continue
+            wish = (use.engine, use.units, use.unit_ids)
+            if wish in self.blocked:
+                blocked = True
+                continue
             busy = self.busy_until[use.engine]
             ids = _free_units(use, busy, self.now)
             limit = reserved.get(use.engine)
             if ids is None:
                 blocked = True
+                self.blocked.add(wish)
                 until = _available_at(use, busy)
                 reserved[use.engine] = min(until, limit) if limit is not None else until
             elif limit is not None and self.now + mode.overhead_ticks + use.ticks > limit:

@@ -1,12 +1,15 @@
 """``explicit``: a task written down op by op, with loops, durations in microseconds or costs from the machine.
 
 In a loop, names may hold index expressions: ``mm{i}``, ``mm{i-2}``, ``acc{i%2}``. A name in ``after`` whose
-expression falls below zero is a neighbour that does not exist, and is dropped.
+expression falls below zero is a neighbour that does not exist, and is dropped. ``*`` in ``after`` stands for any
+characters: ``mm{g-2}.*`` are all ops of the loop before last.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +18,7 @@ from pydantic import Field
 from hexloom.hwmodels import cost
 from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels.engines import DMA, HMX, HVX, dma_queue, transfer
+from hexloom.optimizer.kernels.engines import DMA, HMX, HVX, dma_queue, handover_us, transfer
 from hexloom.optimizer.kernels.spec import Bytes, Count, Microseconds, Name, Spec
 
 if TYPE_CHECKING:
@@ -115,14 +118,19 @@ class _Unroller:
 
     def finished(self) -> tuple[OpDraft, ...]:
         known = {op.name for op in self.ops}
+        ops = []
         for op in self.ops:
+            after: list[str] = []
             for name in op.after:
-                if name not in known:
+                matching = fnmatch.filter(known, name) if "*" in name else [name] if name in known else []
+                if not matching:
                     raise InvalidInputError(f"task {self.task!r}, op {op.name!r}: there is no op {name!r} to run after")
+                after += sorted(matching)
+            ops.append(replace(op, after=tuple(after)))
             for name in op.buffers:
                 if name not in self.buffers:
                     raise InvalidInputError(f"task {self.task!r}, op {op.name!r}: there is no buffer {name!r}")
-        return tuple(self.ops)
+        return tuple(ops)
 
     def buffers_of(self, specs: tuple[BufferSpec, ...], index: dict[str, int]) -> None:
         for spec in specs:
@@ -218,7 +226,7 @@ class _Unroller:
             raise InvalidInputError(f"task {self.task!r}, op {name!r}: give its duration_us")
         overhead = Fraction(0)
         if spec.engine == HMX:
-            overhead = cost.hmx_handover_us(self.machine)
+            overhead = handover_us(self.machine)
         elif spec.engine == HVX and units > 1:
             overhead = cost.overhead_us(self.machine, "fork_join")
         uses = [UseDraft(spec.engine, us, units)]
