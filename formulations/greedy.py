@@ -48,15 +48,18 @@ def list_schedule(problem: Problem, policy: Policy) -> Decision | None:
     """Return the decision that ``policy`` leads to, or None when it runs into a dead end of scratchpad bytes.
 
     First bytes are only counted and the lifetimes that result are packed; if that fails, every buffer gets its
-    address when its first op starts.
+    address when its first op starts. Each is tried again with room kept for the op with the largest buffers: it
+    keeps loads that run ahead from taking what their consumers need to go on.
     """
-    relaxed = _Dispatch(problem, policy, allocator=None)
-    if relaxed.run():
-        offsets = pack(problem, relaxed.lifetimes())
-        if offsets is not None:
-            return relaxed.decision(offsets)
-    for from_top_below in (problem.scratchpad.available_bytes // 64, 0):
-        exact = _Dispatch(problem, policy, Allocator(problem, from_top_below))
+    room = max((sum(problem.buffers[b].occupied_bytes for b in of) for of in problem.op_buffers), default=0)
+    for kept_bytes in (0, room) if room else (0,):
+        relaxed = _Dispatch(problem, policy, None, kept_bytes)
+        if relaxed.run():
+            offsets = pack(problem, relaxed.lifetimes())
+            if offsets is not None:
+                return relaxed.decision(offsets)
+    for kept_bytes in (0, room):
+        exact = _Dispatch(problem, policy, Allocator(problem, problem.scratchpad.available_bytes // 64), kept_bytes)
         if exact.run():
             assert exact.allocator is not None
             placed = exact.allocator.offsets
@@ -69,6 +72,7 @@ class _Dispatch:
     problem: Problem
     policy: Policy
     allocator: Allocator | None
+    kept_bytes: int
     now: int = 0
     actions: list[int] = field(default_factory=list)
 
@@ -303,14 +307,11 @@ class _Dispatch:
         new = [b for b in problem.op_buffers[i] if b not in self.born and not problem.buffers[b].resident]
         if not new:
             return True
-        if hungry:
+        need = sum(problem.buffers[b].occupied_bytes for b in new)
+        fresh = len(new) == len(problem.op_buffers[i])
+        if hungry or need + (self.kept_bytes if fresh and len(self.born) > len(self.died) else 0) > self.free_bytes:
             return False
-        if self.allocator is None:
-            need = sum(problem.buffers[b].occupied_bytes for b in new)
-            if need > self.free_bytes:
-                return False
-            self.free_bytes -= need
-        else:
+        if self.allocator is not None:
             placed: list[int] = []
             for b in sorted(new, key=lambda b: -problem.buffers[b].occupied_bytes):
                 if not self.allocator.place(b):
@@ -318,6 +319,7 @@ class _Dispatch:
                         self.allocator.release(p)
                     return False
                 placed.append(b)
+        self.free_bytes -= need
         for b in new:
             self.born[b] = self.rank
         return True
@@ -385,9 +387,8 @@ class _Dispatch:
             self.users_left[b] -= 1
             if self.users_left[b] == 0 and not self.problem.buffers[b].resident:
                 self.died[b] = self.rank
-                if self.allocator is None:
-                    self.free_bytes += self.problem.buffers[b].occupied_bytes
-                else:
+                self.free_bytes += self.problem.buffers[b].occupied_bytes
+                if self.allocator is not None:
                     self.allocator.release(b)
         for s in self.successors[i]:
             self.missing[s] -= 1

@@ -109,8 +109,7 @@ class LocalSearch:
         self.limit = limit
         self.random = random.Random(seed)
         self.on_progress = on_progress
-        self.best: Decision | None = None
-        self.best_ticks = 0
+        self._best: tuple[Decision, int] | None = None
         self.evaluations = 0
         self._sources, self._gates = _task_gates(problem)
         stages: dict[tuple[str, str], list[int]] = {}
@@ -131,25 +130,27 @@ class LocalSearch:
             for decision in incumbents:
                 self._offer(decision)
             start = self._first_policy()
-            if self.best is None:
+            if self._best is None:
                 infeasible = self._last_resort()
             if start is not None:
                 self._climb(self._unblock(self._defer(start)))
         except KeyboardInterrupt:
             self.limit.interrupted = True
-        return Found(self.best, self.best_ticks, self.evaluations, infeasible)
+        if self._best is None:
+            return Found(None, 0, self.evaluations, infeasible)
+        return Found(*self._best, self.evaluations)
 
     @property
     def _proven(self) -> bool:
-        return self.best is not None and self.best_ticks <= self.bounds.best.ticks
+        return self._best is not None and self._best[1] <= self.bounds.best.ticks
 
     def _offer(self, decision: Decision) -> Simulated:
         simulated = self.evaluate(self.problem, decision)
         self.evaluations += 1
-        if not simulated.late and (self.best is None or simulated.makespan < self.best_ticks):
-            self.best, self.best_ticks = decision, simulated.makespan
+        if not simulated.late and (self._best is None or simulated.makespan < self._best[1]):
+            self._best = decision, simulated.makespan
             if self.on_progress is not None:
-                self.on_progress(self.best_ticks, self.bounds.best.ticks)
+                self.on_progress(simulated.makespan, self.bounds.best.ticks)
         return simulated
 
     def _try(self, policy: Policy) -> _Tried | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import version
 from typing import Literal
@@ -27,7 +27,6 @@ from hexloom.optimizer.simulate import Timeline, simulate
 from hexloom.optimizer.workload import Workload
 
 Progress = Callable[[Fraction, Fraction], None]
-Contention = Literal["none"]
 
 
 class CheckFailedError(Exception):
@@ -48,7 +47,6 @@ class Result:
     wall_s: float
     evaluations: int = 0
     interrupted: bool = False
-    _: None = field(default=None, repr=False)
 
     @property
     def makespan_us(self) -> Fraction | None:
