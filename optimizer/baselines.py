@@ -50,13 +50,13 @@ class Baselines:
         return total
 
 
-def baselines(problem: Problem, loops: tuple[TaskLoop, ...]) -> Baselines:
-    """Return the baselines of ``problem`` for the loops of its tasks."""
+def baselines(problem: Problem, loops: tuple[TaskLoop, ...], *, serial: bool = True) -> Baselines:
+    """Return the baselines of ``problem`` for the loops of its tasks; without ``serial`` only the existing one."""
     alone: list[TaskAlone] = []
     for loop in loops:
         ops = tuple(problem.op_index[name] for name in loop.loop)
         part = problem.restricted(frozenset(loop.loop), loop.task)
-        staged = _one_stage_at_a_time(part, loop)
+        staged = _one_stage_at_a_time(part, loop) if serial or loop.one_stage_at_a_time else 0
         decision = decision_of_loop(part, [part.op_index[name] for name in loop.loop])
         ticks = None
         if decision is not None:
@@ -79,10 +79,10 @@ def _one_stage_at_a_time(problem: Problem, loop: TaskLoop) -> int:
     total = 0
     known: dict[str, int] = {}
     for names in groups.values():
-        part = problem.restricted(frozenset(names)).model_copy(update={"buffers": ()})
-        if len(part.ops) == 1:
-            total += min(mode.duration_ticks for mode in part.ops[0].modes)
+        if len(names) == 1:
+            total += min(mode.duration_ticks for mode in problem.ops[problem.op_index[names[0]]].modes)
             continue
+        part = problem.restricted(frozenset(names), buffers=False)
         shape = str([(op.modes, part.predecessors[i]) for i, op in enumerate(part.ops)])
         if shape not in known:
             decision = decision_of_loop(part, part.topological_order)

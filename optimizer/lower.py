@@ -61,8 +61,16 @@ def lower(workload: Workload, machine: Machine) -> Lowered:
     entry_us = cost.overhead_us(machine, "op")
     tick = _tick(workload, drafts, entry_us)
 
+    known: dict[int, Mode] = {}
+
     def ticks(us: Fraction) -> int:
         return math.ceil(us / tick)
+
+    def mode_of(draft: ModeDraft) -> Mode:
+        # Drafts live as long as this call, so their identity is a key; thousands of ops share a few modes.
+        if id(draft) not in known:
+            known[id(draft)] = _mode(draft, ticks)
+        return known[id(draft)]
 
     ops: list[Op] = []
     precedences: list[Precedence] = []
@@ -78,7 +86,7 @@ def lower(workload: Workload, machine: Machine) -> Lowered:
                     task=task,
                     stage=op.stage,
                     tile=op.tile,
-                    modes=tuple(_mode(mode, ticks) for mode in op.modes),
+                    modes=tuple(mode_of(mode) for mode in op.modes),
                     deadline_ticks=None if op.deadline_us is None else math.floor(op.deadline_us / tick),
                 )
             )
@@ -141,12 +149,10 @@ def _expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:
 def _tick(workload: Workload, drafts: dict[str, TaskDraft], entry_us: Fraction) -> Fraction:
     given: list[Fraction] = []
     computed: list[Fraction] = [entry_us]
-    for draft in drafts.values():
-        for op in draft.ops:
-            for mode in op.modes:
-                mine = [use.us for use in mode.uses] + [mode.latency_us]
-                (given if mode.given else computed).extend(mine)
-                computed += [mode.overhead_us, mode.issue_us, mode.poll_us]
+    modes = {id(mode): mode for draft in drafts.values() for op in draft.ops for mode in op.modes}
+    for mode in modes.values():
+        (given if mode.given else computed).extend([*(use.us for use in mode.uses), mode.latency_us])
+        computed += [mode.overhead_us, mode.issue_us, mode.poll_us]
     rounded = [math.ceil(us / NANOSECOND) * NANOSECOND for us in computed]
     tick = _common_divisor(given + rounded)
     if workload.tick_us is None:

@@ -218,7 +218,7 @@ def _schedule(
     gain = attribute(problem, decision, timeline, found, bottleneck)
     advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
     if advice is not None and machine is not None and isinstance(work, Workload):
-        advice = _with_flips(advice, work, machine, decision)
+        advice = _with_flips(advice, work, machine, decision, bottleneck)
     return Schedule(
         name=problem.name,
         tool=f"hexloom {version('hexloom')}",
@@ -259,22 +259,24 @@ def _rows(problem: Problem, timeline: Timeline) -> tuple[OpRow, ...]:
     return tuple(rows)
 
 
-def _with_flips(advice: Advice, work: Workload, machine: Machine, decision: Decision) -> Advice:
-    """Ask again with every overhead at either end of its range: the same plan, other costs."""
+def _with_flips(advice: Advice, work: Workload, machine: Machine, decision: Decision, bottleneck: str | None) -> Advice:
+    """Ask again with every overhead at the other end of its range: the same plan, other costs."""
     flips: list[str] = []
     for name in machine.ranged():
         if not name.startswith("overheads."):
             continue
         for end in ("low", "high"):
-            gain = _gain_at(work, machine.with_values({name: end}), decision)
+            changed = machine.with_values({name: end})
+            if changed == machine:
+                continue
+            gain = _gain_at(work, changed, decision, bottleneck)
             if gain is not None and answer_of(gain) != advice.answer:
                 flips.append(f"{name.removeprefix('overheads.')} {end}: {answer_of(gain)}")
     return advice.model_copy(update={"flips": tuple(flips)})
 
 
-def _gain_at(work: Workload, machine: Machine, decision: Decision) -> Gain | None:
+def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None) -> Gain | None:
     lowered = lower(work, machine)
     timeline = simulate(lowered.problem, make_plan(lowered.problem, decision))
-    found = baselines(lowered.problem, lowered.loops)
-    bottleneck = lower_bounds(lowered.problem).best.engine
+    found = baselines(lowered.problem, lowered.loops, serial=False)
     return attribute(lowered.problem, decision, timeline, found, bottleneck)

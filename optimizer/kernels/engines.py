@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 HVX, HMX, DMA = "hvx", "hmx", "dma"
 
+Direction = Literal["read", "write"]
+
 
 def dma_queue(unit: int) -> str:
     """Name of the pipe that is the DMA queue of HVX worker ``unit``."""
@@ -66,3 +68,18 @@ def transfer(machine: Machine, owner: int, row_bytes: int, rows: int, direction:
         poll_us=cost.overhead_us(machine, "event_poll"),
         name=f"owner{owner}",
     )
+
+
+class Transfers:
+    """The transfers of one task: equal ones share one mode, since a task has thousands."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._known: dict[tuple[int, int, int, Direction], ModeDraft] = {}
+
+    def __call__(self, owner: int, row_bytes: int, rows: int, direction: Direction) -> ModeDraft:
+        """Return the mode of `transfer` with these arguments."""
+        key = owner, row_bytes, rows, direction
+        if key not in self._known:
+            self._known[key] = transfer(self._machine, *key)
+        return self._known[key]

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from hexloom.hwmodels import cost
 from hexloom.optimizer.draft import Builder, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels.engines import hvx_gang, hvx_slice, transfer
+from hexloom.optimizer.kernels.engines import Transfers, hvx_gang, hvx_slice
 from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec
 
 if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
+    from hexloom.optimizer.draft import ModeDraft
 
 
 class RowKernel(Spec):
@@ -76,12 +77,14 @@ class RowKernel(Spec):
         align = machine.vtcm.align_bytes.whole
         blocks = -(-self.rows // step)
         out = Builder()
+        transfer = Transfers(machine)
+        slices: dict[tuple[int, int], ModeDraft] = {}
         loop: list[str] = []
         first_use: dict[int, str] = {}
         if self.gamma_rows:
             for w in range(min(workers, blocks)):
                 gamma = out.buffer(f"gamma.{w}", self.gamma_rows * row_bytes, align)
-                mode = transfer(machine, w, row_bytes, self.gamma_rows, "read")
+                mode = transfer(w, row_bytes, self.gamma_rows, "read")
                 first_use[w] = out.op(f"gamma_load.{w}", mode, stage="gamma_load", tile=0, buffers=(gamma,))
                 loop.append(first_use[w])
         ahead: dict[int, list[str]] = {}
@@ -94,16 +97,18 @@ class RowKernel(Spec):
             oldest = block - self.depth * workers
             load = out.op(
                 f"load.{block}",
-                transfer(machine, w, row_bytes, rows, "read"),
+                transfer(w, row_bytes, rows, "read"),
                 stage="load",
                 tile=turn,
                 after=(f"compute.{oldest}" if oldest >= 0 else None,),
                 buffers=(source,),
             )
             gamma_buffers = (f"gamma.{w}",) if w in first_use else ()
+            if (w, rows) not in slices:
+                slices[w, rows] = hvx_slice(cost.hvx_us(machine, self.rate, rows * self.cols, 1), w)
             compute = out.op(
                 f"compute.{block}",
-                hvx_slice(cost.hvx_us(machine, self.rate, rows * self.cols, 1), w),
+                slices[w, rows],
                 stage="compute",
                 tile=turn,
                 after=(load, f"store.{oldest}" if oldest >= 0 else None, first_use.get(w)),
@@ -111,7 +116,7 @@ class RowKernel(Spec):
             )
             store = out.op(
                 f"store.{block}",
-                transfer(machine, w, row_bytes, rows, "write"),
+                transfer(w, row_bytes, rows, "write"),
                 stage="store",
                 tile=turn,
                 after=(compute,),
