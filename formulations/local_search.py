@@ -111,6 +111,7 @@ class LocalSearch:
         self.on_progress = on_progress
         self._best: tuple[Decision, int] | None = None
         self.evaluations = 0
+        self._headroom = 0
         self._sources, self._gates = _task_gates(problem)
         stages: dict[tuple[str, str], list[int]] = {}
         for i, op in enumerate(problem.ops):
@@ -155,12 +156,13 @@ class LocalSearch:
 
     def _try(self, policy: Policy) -> _Tried | None:
         self.limit.spend(len(self.problem.ops))
-        decision = list_schedule(self.problem, policy)
-        if decision is None:
+        listed = list_schedule(self.problem, policy, self._headroom)
+        if listed is None:
             return None
-        simulated = self._offer(decision)
+        self._headroom = listed.headroom
+        simulated = self._offer(listed.decision)
         late = self.problem.horizon_ticks if simulated.late else 0
-        return _Tried(policy, decision, simulated, simulated.makespan + late)
+        return _Tried(policy, listed.decision, simulated, simulated.makespan + late)
 
     def _first_policy(self) -> _Tried | None:
         """Try the plain priorities: longest tail, tail by task, file order."""

@@ -1,0 +1,141 @@
+"""Who holds which scratchpad bytes while ops are dispatched, and whether everyone who has begun can still end.
+
+Ops that share buffers, directly or through others, form a group (the stages of a tile, say). Taking bytes is safe when
+the groups that hold some can be finished one after the other with what is free then: the banker's rule. Without it,
+loads that run ahead take what their consumers need to go on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hexloom.formulations.packing import Allocator
+    from hexloom.formulations.problem import Problem
+
+
+class ScratchState:
+    """Bytes (and with an ``allocator`` addresses) of the buffers alive, and their lifetimes in ranks of events."""
+
+    def __init__(self, problem: Problem, allocator: Allocator | None, spare_bytes: int = 0) -> None:
+        self.allocator = allocator
+        self._problem = problem
+        self._rank = 0
+        self._born: dict[int, int] = {}
+        self._died: dict[int, int] = {}
+        self._users_left = [len(set(b.ops)) for b in problem.buffers]
+        resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
+        self._free = problem.scratchpad.available_bytes - resident - spare_bytes
+        self._group_of, self._peaks = _groups(problem)
+        self._begun = [0] * len(self._peaks)
+        self._held: dict[int, int] = {}
+
+    def take(self, op: int, *, fresh_groups: bool) -> bool:
+        """Start ``op``: take the bytes of the buffers it is the first to use; False when they are not there.
+
+        With ``fresh_groups`` False an op that would begin a group waits: someone more urgent is short of bytes.
+        """
+        problem, group = self._problem, self._group_of[op]
+        new = [b for b in problem.op_buffers[op] if b not in self._born and not problem.buffers[b].resident]
+        if new:
+            need = sum(problem.buffers[b].occupied_bytes for b in new)
+            fresh = not self._held.get(group)
+            if need > self._free or (fresh and not fresh_groups) or not self._safe(group, need):
+                return False
+            if self.allocator is not None and not self._place(new):
+                return False
+            self._free -= need
+            self._held[group] = self._held.get(group, 0) + need
+            for b in new:
+                self._born[b] = self._rank
+        self._rank += 1
+        self._begun[group] += 1
+        return True
+
+    def finish(self, op: int) -> None:
+        """End ``op``: free the buffers it is the last to use."""
+        self._rank += 1
+        for b in self._problem.op_buffers[op]:
+            self._users_left[b] -= 1
+            if self._users_left[b] == 0 and not self._problem.buffers[b].resident:
+                size = self._problem.buffers[b].occupied_bytes
+                self._died[b] = self._rank
+                self._free += size
+                self._held[self._group_of[op]] -= size
+                if self.allocator is not None:
+                    self.allocator.release(b)
+
+    def lifetimes(self) -> list[tuple[int, int]]:
+        """Lifetimes in ranks of events; a resident buffer lives all the time, an unused one never."""
+        return [
+            (-1, self._rank + 1) if buffer.resident else (self._born.get(b, 0), self._died.get(b, 0))
+            for b, buffer in enumerate(self._problem.buffers)
+        ]
+
+    def _place(self, new: list[int]) -> bool:
+        assert self.allocator is not None
+        placed: list[int] = []
+        for b in sorted(new, key=lambda b: -self._problem.buffers[b].occupied_bytes):
+            if not self.allocator.place(b):
+                for p in placed:
+                    self.allocator.release(p)
+                return False
+            placed.append(b)
+        return True
+
+    def _safe(self, group: int, need: int) -> bool:
+        """Whether all groups that hold bytes can end, once ``group`` has taken ``need`` more."""
+        held = {**self._held, group: self._held.get(group, 0) + need}
+        wishes = []
+        for g, has in held.items():
+            if has > 0:
+                ahead = self._begun[g] + (1 if g == group else 0)
+                peak = self._peaks[g][min(ahead, len(self._peaks[g]) - 1)]
+                wishes.append((max(0, peak - has), has))
+        free = self._free - need
+        for wish, has in sorted(wishes):
+            if wish > free:
+                return False
+            free += has
+        return True
+
+
+def _groups(problem: Problem) -> tuple[list[int], list[list[int]]]:
+    """Return the group of every op, and per group the most bytes it needs from its k-th op on, run one by one."""
+    n = len(problem.ops)
+    root = list(range(n))
+
+    def find(i: int) -> int:
+        while root[i] != i:
+            root[i] = root[root[i]]
+            i = root[i]
+        return i
+
+    for buffer in problem.buffers:
+        if not buffer.resident:
+            users = [problem.op_index[name] for name in buffer.ops]
+            for user in users[1:]:
+                root[find(user)] = find(users[0])
+    number: dict[int, int] = {}
+    group_of = [number.setdefault(find(i), len(number)) for i in range(n)]
+    members: list[list[int]] = [[] for _ in number]
+    for i in problem.topological_order:
+        members[group_of[i]].append(i)
+    left = [len(set(b.ops)) for b in problem.buffers]
+    born: set[int] = set()
+    peaks: list[list[int]] = []
+    for group in members:
+        live, profile = 0, []
+        for i in group:
+            mine = [b for b in problem.op_buffers[i] if not problem.buffers[b].resident]
+            live += sum(problem.buffers[b].occupied_bytes for b in mine if b not in born)
+            born.update(mine)
+            profile.append(live)
+            for b in mine:
+                left[b] -= 1
+                if left[b] == 0:
+                    live -= problem.buffers[b].occupied_bytes
+        for k in range(len(profile) - 2, -1, -1):
+            profile[k] = max(profile[k], profile[k + 1])
+        peaks.append([*profile, 0])
+    return group_of, peaks
