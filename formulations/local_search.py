@@ -181,11 +181,14 @@ class LocalSearch:
         by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
         best: _Tried | None = None
-        for priority in (tail, by_task, in_file):
-            for modes in dict.fromkeys((open_modes, fastest)):
-                best = _better(best, self._try(Policy(priority, modes)))
-                if self._proven:
-                    return best
+        for careful in (False, True):
+            if careful and best is not None and self._headroom == 0:
+                break
+            for priority in (tail, by_task, in_file):
+                for modes in dict.fromkeys((open_modes, fastest)):
+                    best = _better(best, self._try(Policy(priority, modes, careful=careful)))
+                    if self._proven:
+                        return best
         return best
 
     def _last_resort(self) -> bool:
