@@ -47,7 +47,7 @@ class Bounds:
 
 
 def lower_bounds(problem: Problem) -> Bounds:
-    """Return every bound of ``problem``: engine work, channel bytes, critical path, heads and tails, steady interval."""
+    """Return engine work, channel bytes, critical path, heads and tails and steady interval of ``problem``."""
     demands = engine_demands(problem)
     ht = heads_and_tails(problem, demands)
     found = [_critical_path(problem, ht)]

@@ -36,5 +36,19 @@ class Decision:
     guards: tuple[tuple[int, int], ...] = ()
 
 
-Evaluate = Callable[["Problem", Decision], int]
-"""The simulator as formulations see it: the makespan in ticks of a decision."""
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What the simulator says of a decision, in ticks; one number per op.
+
+    ``transfer_start`` is where a transfer takes its pipes (for other ops the start), ``ended`` when the end is known.
+    ``late`` says that an op misses its deadline: such a decision is no solution.
+    """
+
+    makespan: int
+    transfer_start: tuple[int, ...]
+    ended: tuple[int, ...]
+    late: bool = False
+
+
+Evaluate = Callable[["Problem", Decision], Simulated]
+"""The simulator as formulations see it."""

@@ -15,39 +15,55 @@ from hexloom.formulations.decision import Decision
 from hexloom.formulations.packing import Allocator, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hexloom.formulations.problem import Problem, Use
+
+ANY = -1
+
+Ready = tuple[bool, float, int, int]
+"""Sort key of an action that could start: what holds no thread goes first, then by priority; the action is last."""
 
 RELEASE, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the dispatcher is told: one number per op, larger first; a mode per op; extra orderings."""
+    """What the dispatcher is told: one number per op, larger first; a mode per op; extra orderings.
+
+    Mode `ANY` leaves the choice to the moment of the start: the mode that ends first of those that can start, and
+    of equals the one whose pipes have served least.
+
+    ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
+    so that they move while the workers are busy, or when someone waits for nothing else.
+    """
 
     priority: tuple[float, ...]
     modes: tuple[int, ...]
     guards: tuple[tuple[int, int], ...] = ()
+    lazy: frozenset[int] = frozenset()
 
 
 def list_schedule(problem: Problem, policy: Policy) -> Decision | None:
     """Return the decision that ``policy`` leads to, or None when it runs into a dead end of scratchpad bytes.
 
     First bytes are only counted and the lifetimes that result are packed; if that fails, every buffer gets its
-    address when its first op starts.
+    address when its first op starts. Each is tried again with room kept for the op with the largest buffers: it
+    keeps loads that run ahead from taking what their consumers need to go on.
     """
-    relaxed = _Dispatch(problem, policy, allocator=None)
-    if relaxed.run():
-        offsets = pack(problem, relaxed.lifetimes())
-        if offsets is not None:
-            return relaxed.decision(offsets)
-    for from_top_below in (problem.scratchpad.available_bytes // 64, 0):
-        exact = _Dispatch(problem, policy, Allocator(problem, from_top_below))
+    room = max((sum(problem.buffers[b].occupied_bytes for b in of) for of in problem.op_buffers), default=0)
+    for kept_bytes in (0, room) if room else (0,):
+        relaxed = _Dispatch(problem, policy, None, kept_bytes)
+        if relaxed.run():
+            offsets = pack(problem, relaxed.lifetimes())
+            if offsets is not None:
+                return relaxed.decision(offsets)
+    for kept_bytes in (0, room):
+        exact = _Dispatch(problem, policy, Allocator(problem, problem.scratchpad.available_bytes // 64), kept_bytes)
         if exact.run():
             assert exact.allocator is not None
             placed = exact.allocator.offsets
-            return exact.decision(tuple(placed.get(b, 0) for b in range(len(problem.buffers))))
+            return exact.decision(tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers)))
     return None
 
 
@@ -56,6 +72,7 @@ class _Dispatch:
     problem: Problem
     policy: Policy
     allocator: Allocator | None
+    kept_bytes: int
     now: int = 0
     actions: list[int] = field(default_factory=list)
 
@@ -63,7 +80,8 @@ class _Dispatch:
         problem, policy = self.problem, self.policy
         n = len(problem.ops)
         self.now = problem.entry_ticks
-        self.modes = [op.modes[m] for op, m in zip(problem.ops, policy.modes, strict=True)]
+        self.chosen = [max(m, 0) for m in policy.modes]
+        self.modes = [op.modes[m] for op, m in zip(problem.ops, self.chosen, strict=True)]
         self.successors = [list(s) for s in problem.successors]
         self.missing = [len(p) for p in problem.predecessors]
         for before, after in policy.guards:
@@ -72,9 +90,16 @@ class _Dispatch:
         self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
         self.busy_until = {e.name: [self.now] * e.units for e in problem.engines if e.kind != "pipe"}
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
+        every_mode = [m for op in problem.ops for m in op.modes if m.dma is not None]
+        pipes = [{use.engine for use in mode.uses if use.ticks > 0} for mode in every_mode]
+        self.shared_pipes: set[str] = set.intersection(*pipes) if pipes else set()
+        self.pipe_load = dict.fromkeys(self.pipe_units, 0)
+        self.pipes_changed = False
         self.pending: list[tuple[int, int]] = []
         self.events: list[tuple[int, int, int, str]] = []
-        self.ready: list[tuple[float, int, int]] = []
+        self.ready: list[Ready] = []
+        self.deferred: list[int] = []
+        self.blocked: set[tuple[str, int, tuple[int, ...] | None]] = set()
         self.rank = 0
         self.born: dict[int, int] = {}
         self.died: dict[int, int] = {}
@@ -104,7 +129,7 @@ class _Dispatch:
         return True
 
     def decision(self, offsets: tuple[int, ...]) -> Decision:
-        return Decision(self.policy.modes, tuple(self.units), tuple(self.actions), offsets, self.policy.guards)
+        return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards)
 
     def lifetimes(self) -> list[tuple[int, int]]:
         """Lifetimes in event ranks; a resident or unused buffer lives all the time or never."""
@@ -114,14 +139,21 @@ class _Dispatch:
         ]
 
     def _offer(self, action: int, like: int) -> None:
-        insort(self.ready, (-self.policy.priority[like], like, action))
+        if action in self.policy.lazy:
+            self.deferred.append(action)
+            return
+        dma = self.modes[action if action >= 0 else ~action].dma
+        free = dma is not None and (dma.issue_ticks if action >= 0 else dma.poll_ticks) == 0
+        insort(self.ready, (not free, -self.policy.priority[like], like, action))
 
     def _pop_events(self) -> None:
         while self.events and self.events[0][0] == self.now:
             _, kind, i, name = heapq.heappop(self.events)
             if kind == PIPE_FREE:
                 self.pipe_units[name] += 1
+                self.pipes_changed = True
             elif kind == REQUEST:
+                self.pipes_changed = True
                 insort(self.pending, (self.now, i))
             elif kind == OBSERVED or (kind == DONE and self.modes[i].dma is None):
                 self._finish(i)
@@ -131,45 +163,68 @@ class _Dispatch:
 
     def _start_ready(self) -> bool:
         """Start what can start now, most urgent first; what is blocked on units keeps the less urgent off them."""
+        self._offer_deferred(lambda i: not self._can_wait(i))
+        self.blocked.clear()  # units only get scarcer during one pass
         reserved: dict[str, int] = {}
         hungry = False
         moved = False
-        kept: list[tuple[float, int, int]] = []
+        kept: list[Ready] = []
         ready, self.ready = self.ready, []
         for position, item in enumerate(ready):
-            action = item[2]
-            i = action if action >= 0 else ~action
+            action = item[3]
             if action < 0:
-                started = self._observe(i)
+                started = self._observe(~action)
             else:
-                units = self._find_units(i, reserved)
-                started = units is not None
-                if units is not None:
-                    grown = not self._allocate(i, hungry)
-                    if grown:
-                        hungry, started = True, False
-                    else:
-                        self._start(i, units)
-            if started:
-                moved = True
-                if self.modes[i].duration_ticks == 0 or action < 0:
-                    # Something may be ready at this very instant: look again from the most urgent on.
-                    kept += ready[position + 1 :]
-                    break
-            else:
+                units = self._choose(action, reserved)
+                if units is not None and self.deferred and self._is_gang(action):
+                    self._issue_deferred()
+                    units = self._choose(action, reserved)
+                started = units is not None and self._allocate(action, hungry)
+                if started and units is not None:
+                    self._start(action, units)
+                elif units is not None:
+                    hungry = True
+            if not started:
                 kept.append(item)
+                continue
+            moved = True
+            if action < 0 or self.modes[action].duration_ticks == 0:
+                # Something may be ready at this very instant: look again from the most urgent on.
+                kept += ready[position + 1 :]
+                break
         for item in kept:
             insort(self.ready, item)
-        if not moved and hungry and not self.events:
-            moved = self._feed()
+        if not moved and not self.events:
+            moved = self._offer_deferred(lambda _: True) or (hungry and self._feed())
         return moved
+
+    def _can_wait(self, i: int) -> bool:
+        """Whether everyone who needs transfer ``i`` waits for something else too."""
+        return all(self.missing[s] > 1 for s in self.successors[i])
+
+    def _is_gang(self, i: int) -> bool:
+        return any(use.units == len(self.busy_until.get(use.engine, ())) > 1 for use in self.modes[i].uses)
+
+    def _issue_deferred(self) -> None:
+        for i in list(self.deferred):
+            units = self._choose(i, {})
+            if units is not None and self._allocate(i, hungry=False):
+                self.deferred.remove(i)
+                self._start(i, units)
+
+    def _offer_deferred(self, wanted: Callable[[int], bool]) -> bool:
+        offered = [i for i in self.deferred if wanted(i)]
+        for i in offered:
+            self.deferred.remove(i)
+            insort(self.ready, (False, -self.policy.priority[i], i, i))
+        return bool(offered)
 
     def _feed(self) -> bool:
         """Nothing runs and the most urgent is short of bytes: let anyone who fits go."""
         for item in list(self.ready):
-            i = item[2]
+            i = item[3]
             if i >= 0:
-                units = self._find_units(i, {})
+                units = self._choose(i, {})
                 if units is not None and self._allocate(i, hungry=False):
                     self.ready.remove(item)
                     self._start(i, units)
@@ -194,6 +249,24 @@ class _Dispatch:
         heapq.heappush(self.events, (end, OBSERVED, i, ""))
         return True
 
+    def _choose(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
+        """Find units for op ``i``; where its mode is open, choose the mode too."""
+        if self.policy.modes[i] != ANY:
+            return self._find_units(i, reserved)
+        modes = self.problem.ops[i].modes
+
+        def cost(m: int) -> tuple[int, int, int]:
+            pipes = [use.engine for use in modes[m].uses if use.engine in self.pipe_load]
+            load = sum(self.pipe_load[pipe] for pipe in pipes if pipe not in self.shared_pipes)
+            return (modes[m].duration_ticks, load, m)
+
+        for m in sorted(range(len(modes)), key=cost):
+            self.chosen[i], self.modes[i] = m, modes[m]
+            units = self._find_units(i, reserved if len(modes) == 1 else dict(reserved))
+            if units is not None:
+                return units
+        return None
+
     def _find_units(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
         """Return free unit ids per use, or None; then mark until when its units are kept for it."""
         mode = self.modes[i]
@@ -210,11 +283,16 @@ class _Dispatch:
             if use.ticks == 0:
                 found.append(())
                 continue
+            wish = (use.engine, use.units, use.unit_ids)
+            if wish in self.blocked:
+                blocked = True
+                continue
             busy = self.busy_until[use.engine]
             ids = _free_units(use, busy, self.now)
             limit = reserved.get(use.engine)
             if ids is None:
                 blocked = True
+                self.blocked.add(wish)
                 until = _available_at(use, busy)
                 reserved[use.engine] = min(until, limit) if limit is not None else until
             elif limit is not None and self.now + mode.overhead_ticks + use.ticks > limit:
@@ -229,14 +307,11 @@ class _Dispatch:
         new = [b for b in problem.op_buffers[i] if b not in self.born and not problem.buffers[b].resident]
         if not new:
             return True
-        if hungry:
+        need = sum(problem.buffers[b].occupied_bytes for b in new)
+        fresh = len(new) == len(problem.op_buffers[i])
+        if hungry or need + (self.kept_bytes if fresh and len(self.born) > len(self.died) else 0) > self.free_bytes:
             return False
-        if self.allocator is None:
-            need = sum(problem.buffers[b].occupied_bytes for b in new)
-            if need > self.free_bytes:
-                return False
-            self.free_bytes -= need
-        else:
+        if self.allocator is not None:
             placed: list[int] = []
             for b in sorted(new, key=lambda b: -problem.buffers[b].occupied_bytes):
                 if not self.allocator.place(b):
@@ -244,6 +319,7 @@ class _Dispatch:
                         self.allocator.release(p)
                     return False
                 placed.append(b)
+        self.free_bytes -= need
         for b in new:
             self.born[b] = self.rank
         return True
@@ -254,6 +330,8 @@ class _Dispatch:
         self.rank += 1
         self.units[i] = units
         if mode.dma is not None:
+            for pipe, use in self.pipe_uses(i).items():
+                self.pipe_load[pipe] += use.ticks
             end = self.now + mode.dma.issue_ticks
             self.busy_until[mode.dma.owner_engine][mode.dma.owner_unit] = end
             heapq.heappush(self.events, (end, REQUEST, i, ""))
@@ -272,20 +350,35 @@ class _Dispatch:
             heapq.heappush(self.events, (self.now + mode.duration_ticks, DONE, i, ""))
 
     def _start_transfers(self) -> bool:
-        started = False
-        for item in list(self.pending):
+        """Give free pipes to the transfers that were issued first."""
+        if not self.pipes_changed:
+            return False
+        self.pipes_changed = False
+        left: list[tuple[int, int]] = []
+        full = {name for name, free in self.pipe_units.items() if free == 0}
+        for position, item in enumerate(self.pending):
             i = item[1]
-            uses = [use for use in self.modes[i].uses if use.ticks > 0]
-            if any(self.pipe_units[use.engine] < use.units for use in uses):
+            if not full.isdisjoint(self.shared_pipes):
+                left += self.pending[position:]
+                break
+            uses = self.pipe_uses(i)
+            if not full.isdisjoint(uses) or any(self.pipe_units[pipe] < use.units for pipe, use in uses.items()):
+                left.append(item)
                 continue
-            self.pending.remove(item)
-            started = True
-            for use in uses:
-                self.pipe_units[use.engine] -= use.units
+            for pipe, use in uses.items():
+                self.pipe_units[pipe] -= use.units
+                if self.pipe_units[pipe] == 0:
+                    full.add(pipe)
                 for _ in range(use.units):
-                    heapq.heappush(self.events, (self.now + use.ticks, PIPE_FREE, i, use.engine))
+                    heapq.heappush(self.events, (self.now + use.ticks, PIPE_FREE, i, pipe))
             heapq.heappush(self.events, (self.now + self.modes[i].latency_ticks, DONE, i, ""))
+        started = len(left) < len(self.pending)
+        self.pending = left
         return started
+
+    def pipe_uses(self, i: int) -> dict[str, Use]:
+        """Return the pipes that transfer ``i`` takes."""
+        return {use.engine: use for use in self.modes[i].uses if use.ticks > 0}
 
     def _finish(self, i: int) -> None:
         self.rank += 1
@@ -294,9 +387,8 @@ class _Dispatch:
             self.users_left[b] -= 1
             if self.users_left[b] == 0 and not self.problem.buffers[b].resident:
                 self.died[b] = self.rank
-                if self.allocator is None:
-                    self.free_bytes += self.problem.buffers[b].occupied_bytes
-                else:
+                self.free_bytes += self.problem.buffers[b].occupied_bytes
+                if self.allocator is not None:
                     self.allocator.release(b)
         for s in self.successors[i]:
             self.missing[s] -= 1

@@ -9,19 +9,27 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.greedy import Policy, list_schedule
+from hexloom.formulations.critical import guards_for_critical_blocks
+from hexloom.formulations.greedy import ANY, Policy, list_schedule
 from hexloom.formulations.serial_order import SearchLimit, serial_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.bounds import Bounds
-    from hexloom.formulations.decision import Decision, Evaluate
+    from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.problem import Problem
 
 OPS_PER_SECOND = 15_000
 """Deterministic work of one second: ops dispatched and simulated. Chosen so that a limit in seconds, given
 together with a seed, ends in about that time on a slow core."""
+
+
+GATES_PER_STAGE = 4
+"""A task is held back until tile 0, 1/4, 1/2, 3/4 or the last of some stage of another one is done."""
+
+BLOCKS_TRIED = 6
+"""Critical blocks tried per round; the later ones are rarely the reason of the makespan."""
 
 
 @dataclass
@@ -63,6 +71,16 @@ class Found:
     proven_infeasible: bool = False
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """A policy, what came of it, and its value: the makespan, worse when a deadline is missed."""
+
+    policy: Policy
+    decision: Decision
+    simulated: Simulated
+    value: int
+
+
 class LocalSearch:
     """Improve a decision until it meets the bound or the limit is reached.
 
@@ -71,7 +89,7 @@ class LocalSearch:
     problem, bounds
         The instance and its lower bounds; a decision equal to the best bound ends the search.
     evaluate
-        The simulator, as a function from a decision to its makespan in ticks.
+        The simulator, as a function of a decision.
     on_progress
         Called with (makespan, bound) at every improvement.
     """
@@ -91,10 +109,19 @@ class LocalSearch:
         self.limit = limit
         self.random = random.Random(seed)
         self.on_progress = on_progress
-        self.best: Decision | None = None
-        self.best_ticks = 0
+        self._best: tuple[Decision, int] | None = None
         self.evaluations = 0
         self._sources, self._gates = _task_gates(problem)
+        stages: dict[tuple[str, str], list[int]] = {}
+        for i, op in enumerate(problem.ops):
+            if all(mode.dma is not None for mode in op.modes):
+                stages.setdefault((op.task, op.stage), []).append(i)
+        self._transfer_stages = [frozenset(ops) for ops in stages.values()]
+        units = {engine.name: engine.units for engine in problem.engines}
+        self._fitting = [
+            [m for m, mode in enumerate(op.modes) if all(u.ticks == 0 or u.units <= units[u.engine] for u in mode.uses)]
+            for op in problem.ops
+        ]
 
     def run(self, incumbents: tuple[Decision, ...] = ()) -> Found:
         """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities."""
@@ -103,53 +130,60 @@ class LocalSearch:
             for decision in incumbents:
                 self._offer(decision)
             start = self._first_policy()
-            if self.best is None:
+            if self._best is None:
                 infeasible = self._last_resort()
             if start is not None:
-                self._climb(*start)
+                self._climb(self._unblock(self._defer(start)))
         except KeyboardInterrupt:
             self.limit.interrupted = True
-        return Found(self.best, self.best_ticks, self.evaluations, infeasible)
+        if self._best is None:
+            return Found(None, 0, self.evaluations, infeasible)
+        return Found(*self._best, self.evaluations)
 
     @property
     def _proven(self) -> bool:
-        return self.best is not None and self.best_ticks <= self.bounds.best.ticks
+        return self._best is not None and self._best[1] <= self.bounds.best.ticks
 
-    def _offer(self, decision: Decision) -> int:
-        ticks = self.evaluate(self.problem, decision)
+    def _offer(self, decision: Decision) -> Simulated:
+        simulated = self.evaluate(self.problem, decision)
         self.evaluations += 1
-        if self.best is None or ticks < self.best_ticks:
-            self.best, self.best_ticks = decision, ticks
+        if not simulated.late and (self._best is None or simulated.makespan < self._best[1]):
+            self._best = decision, simulated.makespan
             if self.on_progress is not None:
-                self.on_progress(ticks, self.bounds.best.ticks)
-        return ticks
+                self.on_progress(simulated.makespan, self.bounds.best.ticks)
+        return simulated
 
-    def _try(self, policy: Policy) -> int | None:
+    def _try(self, policy: Policy) -> _Tried | None:
         self.limit.spend(len(self.problem.ops))
         decision = list_schedule(self.problem, policy)
-        return None if decision is None else self._offer(decision)
+        if decision is None:
+            return None
+        simulated = self._offer(decision)
+        late = self.problem.horizon_ticks if simulated.late else 0
+        return _Tried(policy, decision, simulated, simulated.makespan + late)
 
-    def _first_policy(self) -> tuple[Policy, int] | None:
+    def _first_policy(self) -> _Tried | None:
         """Try the plain priorities: longest tail, tail by task, file order."""
         ops = self.problem.ops
         ht = self.bounds.heads_tails
         tail = tuple(float(t + d) for t, d in zip(ht.tail, ht.duration, strict=True))
-        modes = tuple(
-            min(range(len(op.modes)), key=lambda m, op=op: (op.modes[m].duration_ticks, m))  # type: ignore[misc]
-            for op in ops
+        fastest = tuple(
+            min(of, key=lambda m, op=op: (op.modes[m].duration_ticks, m))  # type: ignore[misc]
+            for op, of in zip(ops, self._fitting, strict=True)
+        )
+        open_modes = tuple(
+            ANY if len(of) == len(op.modes) > 1 else m for op, of, m in zip(ops, self._fitting, fastest, strict=True)
         )
         tasks = list(dict.fromkeys(op.task for op in ops))
         far = max(tail) + 1
         by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
-        best: tuple[Policy, int] | None = None
+        best: _Tried | None = None
         for priority in (tail, by_task, in_file):
-            policy = Policy(priority, modes)
-            ticks = self._try(policy)
-            if ticks is not None and (best is None or ticks < best[1]):
-                best = policy, ticks
-            if self._proven:
-                break
+            for modes in dict.fromkeys((open_modes, fastest)):
+                best = _better(best, self._try(Policy(priority, modes)))
+                if self._proven:
+                    return best
         return best
 
     def _last_resort(self) -> bool:
@@ -160,42 +194,67 @@ class LocalSearch:
             return False
         if order is None:
             return True
-        modes = tuple(0 for _ in self.problem.ops)
+        modes = tuple(of[0] for of in self._fitting)
         chain = tuple(pairwise(order))
         self._try(Policy(tuple(0.0 for _ in order), modes, chain))
         return False
 
-    def _climb(self, policy: Policy, ticks: int) -> None:
+    def _defer(self, tried: _Tried) -> _Tried:
+        """Issue the transfers of a stage as late as they do no harm, stage by stage, where that helps."""
+        for stage in self._transfer_stages:
+            if self.limit.reached or self._proven:
+                break
+            policy = replace(tried.policy, lazy=tried.policy.lazy ^ stage)
+            tried = _better(tried, self._try(policy)) or tried
+        return tried
+
+    def _unblock(self, tried: _Tried) -> _Tried:
+        """Keep what has time to spare off the engines while critical work needs them, as long as that helps."""
+        improved = True
+        while improved and not self.limit.reached and not self._proven:
+            improved = False
+            blocks = guards_for_critical_blocks(self.problem, tried.decision, tried.simulated, self.bounds.heads_tails)
+            for guards in blocks[:BLOCKS_TRIED]:
+                policy = replace(tried.policy, guards=tuple(dict.fromkeys((*tried.policy.guards, *guards))))
+                found = self._try(policy)
+                if found is not None and found.value < tried.value:
+                    tried, improved = found, True
+                    break
+                if self.limit.reached:
+                    break
+        return tried
+
+    def _climb(self, best: _Tried) -> None:
         """Accept what is not worse than the current by more than a shrinking margin; restart from the best."""
-        best_policy, best_ticks = policy, ticks
-        stale = 0
-        for gate in self._gate_policies(policy):
+        for gate in self._gate_policies(best.policy):
             if self.limit.reached or self._proven:
                 return
-            found = self._try(gate)
-            if found is not None and found < best_ticks:
-                best_policy, best_ticks = gate, found
-        current, current_ticks = best_policy, best_ticks
+            best = _better(best, self._try(gate)) or best
+        current, stale = best, 0
         while not self.limit.reached and not self._proven:
-            candidate = self._neighbour(current)
-            found = self._try(candidate)
+            found = self._try(self._neighbour(current.policy))
             if found is None:
                 continue
-            margin = max(1, int(best_ticks * 0.002 / (1 + stale)))
-            if found <= current_ticks + (margin if self.random.random() < 0.2 else 0):
-                current, current_ticks = candidate, found
-            if found < best_ticks:
-                best_policy, best_ticks, stale = candidate, found, 0
+            margin = max(1, int(best.value * 0.002 / (1 + stale)))
+            if found.value <= current.value + (margin if self.random.random() < 0.2 else 0):
+                current = found
+            if found.value < best.value:
+                best, stale = self._unblock(found), 0
+                current = best
             else:
                 stale += 1
                 if stale % 50 == 0:
-                    current, current_ticks = best_policy, best_ticks
+                    current = best
 
     def _gate_policies(self, policy: Policy) -> list[Policy]:
-        """Hold one task back until a step of another is done."""
+        """Hold one task back until a step of a longer one is done, and the other way round."""
+        tails = dict.fromkeys(self._sources, 0.0)
+        for op, priority in zip(self.problem.ops, policy.priority, strict=True):
+            tails[op.task] = max(tails.get(op.task, 0.0), priority)
+        shortest_first = sorted(self._sources, key=lambda task: tails[task])
         return [
-            replace(policy, guards=tuple((gate, source) for source in sources))
-            for task, sources in self._sources.items()
+            replace(policy, guards=tuple((gate, source) for source in self._sources[task]))
+            for task in shortest_first
             for other, gates in self._gates.items()
             if other != task
             for gate in gates
@@ -205,11 +264,11 @@ class LocalSearch:
         rng = self.random
         n = len(self.problem.ops)
         move = rng.random()
-        choices = [i for i, op in enumerate(self.problem.ops) if len(op.modes) > 1]
+        choices = [i for i in range(n) if len(self._fitting[i]) > 1]
         if choices and move < 0.3:
             i = rng.choice(choices)
             modes = list(policy.modes)
-            modes[i] = rng.randrange(len(self.problem.ops[i].modes))
+            modes[i] = rng.choice(self._fitting[i])
             return replace(policy, modes=tuple(modes))
         if len(self._sources) > 1 and move < 0.5:
             factor = {task: math.exp(rng.gauss(0, 0.7)) for task in self._sources}
@@ -230,20 +289,23 @@ class LocalSearch:
         return replace(policy, priority=tuple(priority))
 
 
+def _better(best: _Tried | None, found: _Tried | None) -> _Tried | None:
+    if found is None or (best is not None and best.value <= found.value):
+        return best
+    return found
+
+
 def _task_gates(problem: Problem) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """For each task its ops without predecessors, and the last op of the first and last tile of each stage."""
+    """For each task its ops without predecessors, and the last op of some tiles of each stage."""
     sources: dict[str, list[int]] = {}
-    ends: dict[str, dict[tuple[str, str], int]] = {}
-    tiles: dict[tuple[str, str], tuple[int, int]] = {}
-    for op in problem.ops:
-        low, high = tiles.get((op.task, op.stage), (op.tile, op.tile))
-        tiles[op.task, op.stage] = min(low, op.tile), max(high, op.tile)
+    last: dict[tuple[str, str], dict[int, int]] = {}
     for i, op in enumerate(problem.ops):
         if not problem.predecessors[i]:
             sources.setdefault(op.task, []).append(i)
-        low, high = tiles[op.task, op.stage]
-        if op.tile == low:
-            ends.setdefault(op.task, {})[op.stage, "first"] = i
-        if op.tile == high:
-            ends.setdefault(op.task, {})[op.stage, "last"] = i
-    return sources, {task: sorted(set(of.values())) for task, of in ends.items()}
+        last.setdefault((op.task, op.stage), {})[op.tile] = i
+    gates: dict[str, list[int]] = {}
+    for (task, _), tiles in last.items():
+        order = sorted(tiles)
+        picked = {order[(len(order) - 1) * q // GATES_PER_STAGE] for q in range(GATES_PER_STAGE + 1)}
+        gates.setdefault(task, []).extend(tiles[tile] for tile in sorted(picked))
+    return sources, gates

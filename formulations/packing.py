@@ -43,18 +43,28 @@ def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | N
 
 def _first_fit(problem: Problem, lifetimes: Sequence[Lifetime], order: list[int]) -> tuple[int, ...] | None:
     buffers = problem.buffers
-    offsets: dict[int, int] = {b: buf.address for b, buf in enumerate(buffers) if buf.address is not None}
-    for b in order:
+    capacity = problem.scratchpad.available_bytes
+    offsets: dict[int, int] = {}
+    for b in [*(b for b, buffer in enumerate(buffers) if buffer.address is not None), *order]:
         taken = [
             (offset, offset + buffers[other].occupied_bytes)
             for other, offset in offsets.items()
             if lifetimes[other][0] < lifetimes[b][1] and lifetimes[b][0] < lifetimes[other][1]
         ]
-        offset = lowest_gap(buffers[b], taken, problem.scratchpad.available_bytes)
+        offset = buffers[b].address
+        if offset is None:
+            offset = lowest_gap(buffers[b], taken, capacity)
+        elif not is_free(offset, buffers[b].occupied_bytes, taken, capacity):
+            return None
         if offset is None:
             return None
         offsets[b] = offset
     return tuple(offsets[b] for b in range(len(buffers)))
+
+
+def is_free(at: int, size: int, taken: Iterable[tuple[int, int]], capacity: int) -> bool:
+    """Whether ``size`` bytes at ``at`` lie inside the capacity and touch nothing taken."""
+    return size == 0 or (at + size <= capacity and not any(start < at + size and at < end for start, end in taken))
 
 
 def lowest_gap(buffer: Buffer, taken: Iterable[tuple[int, int]], capacity: int) -> int | None:
@@ -120,12 +130,11 @@ class Allocator:
             at = fit(buffer, taken, self._capacity)
             if at is None:
                 return False
-        end = at + buffer.occupied_bytes
-        if buffer.occupied_bytes and (end > self._capacity or any(start < end and at < stop for start, stop in taken)):
+        if not is_free(at, buffer.occupied_bytes, taken, self._capacity):
             return False
         self.offsets[b] = at
         if buffer.occupied_bytes:
-            self._live[b] = (at, end)
+            self._live[b] = (at, at + buffer.occupied_bytes)
         return True
 
     def release(self, b: int) -> None:

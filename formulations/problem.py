@@ -283,21 +283,27 @@ class Problem(Frozen):
         """SHA-256 of the canonical JSON, hexadecimal."""
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
 
-    def restricted(self, keep: frozenset[str], name: str | None = None) -> Problem:
-        """Return the problem of the ops named in ``keep`` alone, with their buffers and the edges among them.
+    def restricted(self, keep: frozenset[str], name: str | None = None, *, buffers: bool = True) -> Problem:
+        """Return the problem of the ops named in ``keep`` alone, with the edges among them, without the entry.
 
-        Resident buffers stay: they hold their addresses whoever runs.
+        With ``buffers`` theirs stay, and resident ones: they hold their addresses whoever runs.
         """
+        kept = sorted(self.op_index[op] for op in keep)
         return Problem(
             name=name or self.name,
             tick_us=self.tick_us,
             engines=self.engines,
-            ops=tuple(op for op in self.ops if op.name in keep),
-            precedences=tuple(e for e in self.precedences if e.before in keep and e.after in keep),
+            ops=tuple(self.ops[i] for i in kept),
+            precedences=tuple(
+                Precedence(before=self.ops[p].name, after=self.ops[i].name)
+                for i in kept
+                for p in self.predecessors[i]
+                if self.ops[p].name in keep
+            ),
             buffers=tuple(
                 b.model_copy(update={"ops": tuple(o for o in b.ops if o in keep)})
                 for b in self.buffers
-                if b.resident or any(o in keep for o in b.ops)
+                if buffers and (b.resident or not keep.isdisjoint(b.ops))
             ),
             scratchpad=self.scratchpad,
         )

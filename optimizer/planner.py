@@ -51,7 +51,7 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
         if lane[0] not in workers:
             for (a, _), (b, _) in pairwise(entries):
                 required[b].add(a)
-    waits = _reduce(modes, queues.values(), required, decision.actions)
+    waits = _reduce(modes, queues.values(), required, decision.actions, workers)
     names = [op.name for op in problem.ops]
     return Plan(
         assignments=tuple(
@@ -137,6 +137,7 @@ def _reduce(
     queues: Iterable[Sequence[tuple[int, Step]]],
     required: list[set[int]],
     actions: Sequence[int],
+    workers: set[str],
 ) -> list[tuple[int, int]]:
     """Return the required pairs that neither a queue nor other pairs imply.
 
@@ -151,7 +152,7 @@ def _reduce(
             node = 2 * i + 1 if action == "wait" else 2 * i
             if previous is not None:
                 direct[node].append(previous)
-            ends_known = action == "wait" or (action == "run" and _holds_to_its_end(modes[i]))
+            ends_known = action == "wait" or (action == "run" and _holds_to_its_end(modes[i], workers))
             previous = 2 * i + 1 if ends_known else 2 * i
     before = [0] * (2 * n)
     waits: list[tuple[int, int]] = []
@@ -180,6 +181,6 @@ def _reduce(
     return sorted(waits, key=lambda w: (rank[w[1]], rank[w[0]]))
 
 
-def _holds_to_its_end(mode: Mode) -> bool:
+def _holds_to_its_end(mode: Mode, workers: set[str]) -> bool:
     """Whether every thread of the op is busy until its result exists."""
-    return all(use.ticks == mode.latency_ticks for use in mode.uses if use.ticks > 0)
+    return all(use.ticks == mode.latency_ticks for use in mode.uses if use.ticks > 0 and use.engine in workers)

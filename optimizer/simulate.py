@@ -9,13 +9,14 @@ issue. All events of one instant happen before the next transfer is chosen.
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexloom.optimizer.errors import PlanError
 
 if TYPE_CHECKING:
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.problem import Mode, Problem, Use
     from hexloom.optimizer.plan import Plan
 
 ENTRY_OVER, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
@@ -92,6 +93,9 @@ class _Run:
         self.arrived = [0] * n
         self.reached: list[str | None] = [None] * n
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
+        self.pipe_uses = [{u.engine: u for u in m.uses if u.ticks > 0} if m.dma else {} for m in self.modes]
+        self.shared_pipes = _common(self.pipe_uses)
+        self.pipes_changed = False
         self.pending: list[tuple[int, int]] = []
         self.events: list[tuple[int, int, int, int, str]] = []
         self.start: list[int | None] = [None] * n
@@ -125,8 +129,10 @@ class _Run:
             self._reach(q)
         elif kind == PIPE_FREE:
             self.pipe_units[pipe] += 1
+            self.pipes_changed = True
         elif kind == REQUEST:
-            self.pending.append((self.now, i))
+            self.pipes_changed = True
+            insort(self.pending, (self.now, i))
         elif kind == OBSERVED:
             self._complete(i)
             self._happen(ENTRY_OVER, i, q, "")
@@ -178,18 +184,28 @@ class _Run:
         self._push(mode.duration_ticks, DONE, i)
 
     def _start_transfers(self) -> None:
+        """Give free pipes to the transfers that were issued first."""
+        if not self.pipes_changed:
+            return
+        self.pipes_changed = False
         left: list[tuple[int, int]] = []
-        for item in sorted(self.pending):
+        full = {name for name, free in self.pipe_units.items() if free == 0}
+        for position, item in enumerate(self.pending):
             i = item[1]
-            uses = [use for use in self.modes[i].uses if use.ticks > 0]
-            if any(self.pipe_units[use.engine] < use.units for use in uses):
+            uses = self.pipe_uses[i]
+            if not full.isdisjoint(self.shared_pipes):
+                left += self.pending[position:]
+                break
+            if not full.isdisjoint(uses) or any(self.pipe_units[pipe] < use.units for pipe, use in uses.items()):
                 left.append(item)
                 continue
             self.transfer_start[i] = self.now
-            for use in uses:
-                self.pipe_units[use.engine] -= use.units
+            for pipe, use in uses.items():
+                self.pipe_units[pipe] -= use.units
+                if self.pipe_units[pipe] == 0:
+                    full.add(pipe)
                 for _ in range(use.units):
-                    self._push(use.ticks, PIPE_FREE, i, -1, use.engine)
+                    self._push(use.ticks, PIPE_FREE, i, -1, pipe)
             self._push(self.modes[i].latency_ticks, DONE, i)
         self.pending = left
 
@@ -217,7 +233,17 @@ class _Run:
             waited, seen = self.wait_start[i], self.observed[i]
             assert start is not None and moved is not None and done is not None
             assert waited is not None and seen is not None
-            held = mode.dma.issue_ticks if mode.dma else max(self.release_ticks[i].values(), default=0)
+            held = (
+                mode.dma.issue_ticks
+                if mode.dma
+                else max((mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0), default=0)
+            )
             times[op.name] = OpTimes(start, start + held, moved, done, waited, seen)
         last = max(max(t.observed, t.end) for t in times.values())
         return Timeline(times, max(last, self.problem.entry_ticks))
+
+
+def _common(pipe_uses: list[dict[str, Use]]) -> set[str]:
+    """Pipes that every transfer needs: while one of them is full, none can start."""
+    sets = [set(uses) for uses in pipe_uses if uses]
+    return set.intersection(*sets) if sets else set()

@@ -1,1 +1,15 @@
 """The kernel library: each kernel as tiles of work for engines, with the loop people run today."""
+
+from __future__ import annotations
+
+from hexloom.optimizer.kernels.explicit import Explicit
+from hexloom.optimizer.kernels.matmul_w4a16 import MatmulW4A16
+from hexloom.optimizer.kernels.rows import Copy, RmsNorm
+
+KERNELS: dict[str, type[MatmulW4A16] | type[RmsNorm] | type[Copy]] = {
+    "matmul_w4a16": MatmulW4A16,
+    "rmsnorm": RmsNorm,
+    "copy": Copy,
+}
+
+__all__ = ["KERNELS", "Copy", "Explicit", "MatmulW4A16", "RmsNorm"]

@@ -1,0 +1,200 @@
+"""What a person reads at a glance after a solve, and the same numbers for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from hexloom.emit.lanes import View
+from hexloom.hwmodels import format_bytes
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from rich.console import RenderableType
+
+    from hexloom.optimizer.schedule import Schedule
+    from hexloom.optimizer.solve import Result
+
+ADVICE = {
+    "co_schedule": "co-schedule the tasks",
+    "pipeline": "pipeline each task; running them together gains little",
+    "keep": "keep what exists: do not fuse these",
+}
+
+
+def number(value: Fraction) -> int | float:
+    """Return a JSON number: whole when it is whole."""
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def short(value: Fraction) -> str:
+    """Return ``value`` with at most three decimals and a thousands separator: 0.6 stays 0.6."""
+    text = f"{float(value):,.3f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def busy_fractions(schedule: Schedule) -> dict[str, float]:
+    """Return for each engine the share of its units' time that is held, from the first to its last work."""
+    view = View(schedule)
+    shares: dict[str, float] = {}
+    for engine in schedule.problem.engines:
+        spans = [
+            (s.start, s.end)
+            for lane in view.lanes()
+            if lane.engine == engine.name
+            for s in lane.slices
+            if s.kind in ("run", "transfer") and s.end > s.start
+        ]
+        if spans:
+            first, last = min(s for s, _ in spans), max(e for _, e in spans)
+            shares[engine.name] = sum(e - s for s, e in spans) / (engine.units * (last - first))
+    return shares
+
+
+def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
+    """Return the object that ``solve --json`` prints; times of a problem in bare ticks end in ``_ticks``."""
+    schedule = result.schedule
+    found: dict[str, Any] = {"status": result.status, "wall_s": round(result.wall_s, 3), "files": files}
+    if result.infeasibility is not None:
+        found["infeasibility"] = result.infeasibility.model_dump()
+    if schedule is None:
+        return found
+    unit = schedule.unit
+
+    def us(ticks: int | None) -> int | float | None:
+        return None if ticks is None else number(schedule.us(ticks))
+
+    gain = schedule.gain
+    return {
+        "status": result.status,
+        f"makespan_{unit}": us(schedule.makespan),
+        f"lower_bound_{unit}": us(schedule.lower_bound),
+        "gap": float(schedule.gap),
+        f"plan_bound_{unit}": us(schedule.plan_bound),
+        "plan_gap": float(schedule.plan_gap),
+        "optimal_in": schedule.optimal_in,
+        "certificate": schedule.certificate,
+        f"serial_{unit}": us(schedule.baselines["serial"]),
+        f"existing_{unit}": us(schedule.baselines["existing"]),
+        "baselines": {name: us(ticks) for name, ticks in schedule.baselines.items()},
+        "bounds": {b.name: us(b.ticks) for b in schedule.bounds},
+        "bottleneck": result.bottleneck,
+        "gain": None
+        if gain is None
+        else {
+            "total": us(gain.total),
+            "saved_entries": us(gain.saved_entries),
+            "overlap_within_tasks": us(gain.overlap_within_tasks),
+            "overlap_between_tasks": us(gain.overlap_between_tasks),
+            "contention_cost": us(gain.contention_cost),
+            "tail": us(gain.tail),
+        },
+        "advice": None if schedule.advice is None else schedule.advice.model_dump(),
+        "overlap": {engine: round(share, 6) for engine, share in busy_fractions(schedule).items()},
+        "contention": schedule.contention,
+        "unit": unit,
+        "seed": schedule.seed,
+        "interrupted": result.interrupted,
+        "evaluations": result.evaluations,
+        **found,
+    }
+
+
+def summary(result: Result, files: dict[str, str]) -> RenderableType:
+    """Return the summary of a solve as a rich renderable."""
+    schedule = result.schedule
+    if schedule is None:
+        if result.infeasibility is not None:
+            return Text(f"INFEASIBLE: {result.infeasibility.message}", style="bold red")
+        return Text("no plan found within the limit, and none is excluded: give more time", style="bold red")
+    parts: list[RenderableType] = [_head(schedule, result), _times(schedule)]
+    if schedule.gain is not None:
+        parts.append(_gain(schedule))
+    parts.append(_engines(schedule))
+    if schedule.advice is not None:
+        parts.append(_advice(schedule))
+    if files:
+        parts.append(Text("files     " + ", ".join(files.values()), style="dim"))
+    return Group(*parts)
+
+
+def _head(schedule: Schedule, result: Result) -> Text:
+    where = f" on {schedule.machine}" if schedule.machine else ""
+    text = Text(f"{schedule.name}{where}", style="bold")
+    text.append(f"  {result.status}, checked", style="green")
+    text.append(f"  {len(schedule.problem.ops)} ops, {result.wall_s:.1f} s, channels: {schedule.contention}", "dim")
+    return text
+
+
+def _times(schedule: Schedule) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    table.add_column()
+    unit = schedule.unit
+
+    def row(name: str, ticks: int, note: str, style: str = "") -> None:
+        table.add_row(name, Text(f"{short(schedule.us(ticks))} {unit}", style=style), note)
+
+    notes = {"serial": "one stage at a time", "existing": "tasks back to back, each with today's loop"}
+    for name, ticks in schedule.baselines.items():
+        if ticks is None:
+            table.add_row(name, "-", "does not fit into the scratchpad")
+        else:
+            row(name, ticks, notes.get(name, ""))
+    existing = schedule.baselines.get("existing")
+    factor = f"{existing / schedule.makespan:.3f}x faster than existing" if existing and schedule.makespan else ""
+    row("schedule", schedule.makespan, factor, "bold green")
+    best = schedule.bounds[0]
+    gap = "reached: no schedule is shorter" if schedule.gap == 0 else f"gap {float(schedule.gap):.2%}"
+    row("bound", schedule.lower_bound, f"{gap}; {best.name} ({schedule.certificate}): {best.detail}")
+    return table
+
+
+def _gain(schedule: Schedule) -> Text:
+    gain = schedule.gain
+    assert gain is not None
+    parts = (
+        (" = ", "saved entries", gain.saved_entries),
+        (" + ", "overlap within tasks", gain.overlap_within_tasks),
+        (" + ", "between tasks", gain.overlap_between_tasks),
+        (" - ", "contention", gain.contention_cost),
+        (" - ", "tail", gain.tail),
+    )
+    text = Text("gain      ", style="dim")
+    text.append(f"{short(schedule.us(gain.total))} {schedule.unit}", "bold")
+    for sign, name, ticks in parts:
+        text.append(f"{sign}{short(schedule.us(ticks))} ", "")
+        text.append(name, "dim")
+    return text
+
+
+def _engines(schedule: Schedule) -> Text:
+    text = Text("busy      ", style="dim")
+    shares = busy_fractions(schedule)
+    named = {engine: share for engine, share in shares.items() if not engine.startswith("dma_queue")}
+    text.append(", ".join(f"{engine} {share:.1%}" for engine, share in named.items()), "")
+    text.append(" of the time from first to last work", "dim")
+    peak = max((total for _, total in View(schedule).live_bytes()), default=0)
+    if peak:
+        available = schedule.problem.scratchpad.available_bytes
+        text.append("\nscratchpad ", "dim")
+        text.append(f"at most {format_bytes(peak)} of {format_bytes(available)}", "")
+    return text
+
+
+def _advice(schedule: Schedule) -> Text:
+    advice = schedule.advice
+    assert advice is not None
+    text = Text("advice    ", style="dim")
+    text.append(ADVICE[advice.answer], "bold")
+    text.append(f": {advice.reason}")
+    if advice.flips:
+        text.append(f"\n          the answer changes inside a published range: {'; '.join(advice.flips)}", "yellow")
+    else:
+        text.append("; no unknown overhead changes this inside its range", "dim")
+    return text

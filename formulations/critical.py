@@ -1,0 +1,85 @@
+"""What stands in the way of critical work: ops with time to spare that hold a unary engine or a pipe before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hexloom.formulations.decision import Decision, Simulated
+    from hexloom.formulations.heads_tails import HeadsTails
+    from hexloom.formulations.problem import Problem
+
+Guards = tuple[tuple[int, int], ...]
+
+HOPS = 6
+"""How far to look for the work that a late transfer delays: convert, join, matrix job."""
+
+
+def guards_for_critical_blocks(
+    problem: Problem, decision: Decision, simulated: Simulated, ht: HeadsTails
+) -> list[Guards]:
+    """Return sets of guards worth trying, those that could move most critical work first.
+
+    A block is a stretch in which an engine of one unit is never free. The float of an op is how much later it could
+    end by its tail. In each block the ops that spare more than they hold, and that the work delayed by the most
+    critical op does not need, are told to wait for the end of that op.
+    """
+    spare = [int(simulated.makespan - end - tail) for end, tail in zip(simulated.ended, ht.tail, strict=True)]
+    found: list[tuple[int, Guards]] = []
+    for engine in problem.engines:
+        if engine.units != 1:
+            continue
+        block: list[tuple[int, int, int]] = []
+        for span in [*_spans(problem, decision, simulated, engine.name), (simulated.makespan + 1, 0, -1)]:
+            if block and span[0] > block[-1][1]:
+                found += _in_block(problem, simulated, block, spare)
+                block = []
+            block.append(span)
+    found.sort(key=lambda item: -item[0])
+    return [guards for _, guards in found]
+
+
+def _spans(problem: Problem, decision: Decision, simulated: Simulated, engine: str) -> list[tuple[int, int, int]]:
+    spans = []
+    for i, (op, m) in enumerate(zip(problem.ops, decision.modes, strict=True)):
+        for use in op.modes[m].uses:
+            if use.engine == engine and use.ticks > 0:
+                start = simulated.transfer_start[i]
+                spans.append((start, start + op.modes[m].overhead_ticks + use.ticks, i))
+    return sorted(spans)
+
+
+def _in_block(
+    problem: Problem, simulated: Simulated, block: list[tuple[int, int, int]], spare: list[int]
+) -> list[tuple[int, Guards]]:
+    """Return the ticks that critical work could start earlier, with the guards; nothing when the block can wait."""
+    least = min(spare[i] for _, _, i in block)
+    last = max(k for k, (_, _, i) in enumerate(block) if spare[i] <= least)
+    critical = block[last][2]
+    needed = _ancestors(problem, _what_it_delays(problem, simulated, critical))
+    waiting = [(end - start, i) for start, end, i in block[:last] if i not in needed and spare[i] > end - start]
+    gain = sum(held for held, _ in waiting)
+    return [(gain, tuple((critical, i) for _, i in waiting))] if gain > 0 else []
+
+
+def _what_it_delays(problem: Problem, simulated: Simulated, op: int) -> int:
+    """Follow the successor that starts soonest, until one takes all units of an engine."""
+    units = {engine.name: engine.units for engine in problem.engines if engine.kind != "pipe"}
+    for _ in range(HOPS):
+        if not problem.successors[op]:
+            return op
+        op = min(problem.successors[op], key=lambda s: simulated.transfer_start[s])
+        if any(use.units == units.get(use.engine) for use in problem.ops[op].modes[0].uses):
+            return op
+    return op
+
+
+def _ancestors(problem: Problem, op: int) -> set[int]:
+    found = {op}
+    stack = [op]
+    while stack:
+        for p in problem.predecessors[stack.pop()]:
+            if p not in found:
+                found.add(p)
+                stack.append(p)
+    return found

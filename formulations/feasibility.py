@@ -1,0 +1,118 @@
+"""Arithmetic before any search: what can never fit, who asks for it, and by how much it is short."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from hexloom.formulations.heads_tails import HeadsTails
+    from hexloom.formulations.problem import Buffer, Problem, Use
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Why no schedule exists.
+
+    ``need`` and ``have`` are in ``unit``. ``holders`` are the buffers that ask for bytes, resident ones with their
+    address; ``rounding`` is the part of ``need`` that comes from granules and alignment.
+    """
+
+    kind: Literal["units", "bytes", "largest_gap", "pin", "order", "deadline"]
+    op: str | None
+    resource: str
+    need: int
+    have: int
+    unit: str
+    holders: tuple[tuple[str, int, int | None], ...] = ()
+    rounding: int = 0
+
+    @property
+    def short(self) -> int:
+        """How much is missing."""
+        return self.need - self.have
+
+
+def first_shortfall(problem: Problem, ht: HeadsTails | None = None) -> Shortfall | None:
+    """Return a reason why no schedule exists, or None when arithmetic finds none."""
+    return _units(problem) or _bytes(problem) or (_deadlines(problem, ht) if ht is not None else None)
+
+
+def _units(problem: Problem) -> Shortfall | None:
+    engines = {engine.name: engine for engine in problem.engines}
+    for op in problem.ops:
+        lacking: list[Use] = []
+        for mode in op.modes:
+            over = [u for u in mode.uses if u.ticks > 0 and u.units > engines[u.engine].units]
+            if not over:
+                lacking.clear()
+                break
+            lacking += over
+        if lacking:
+            worst = lacking[0]
+            return Shortfall(
+                "units", op.name, worst.engine, worst.units, engines[worst.engine].units, f"units of {worst.engine}"
+            )
+    return None
+
+
+def _bytes(problem: Problem) -> Shortfall | None:
+    """Every op alone: its buffers and the resident ones must fit beside each other."""
+    residents = [b for b in problem.buffers if b.resident]
+    pad = problem.scratchpad
+    for buffer in problem.buffers:
+        if buffer.address is not None and buffer.address + buffer.occupied_bytes > pad.available_bytes:
+            return _bytes_short("pin", None, buffer.address + buffer.occupied_bytes, pad.available_bytes, [buffer])
+    groups: list[tuple[str | None, list[Buffer]]] = [(None, residents)]
+    for i, op in enumerate(problem.ops):
+        mine = [problem.buffers[b] for b in problem.op_buffers[i]]
+        groups.append((op.name, mine + [r for r in residents if r not in mine]))
+    for name, together in groups:
+        need = sum(b.occupied_bytes for b in together)
+        if need > pad.available_bytes:
+            return _bytes_short("bytes", name, need, pad.available_bytes, together)
+        pinned = [b for b in together if b.address is not None and b.occupied_bytes > 0]
+        clash = _clash(pinned)
+        if clash is not None:
+            first, second = clash
+            assert first.address is not None and second.address is not None
+            need = first.address + first.occupied_bytes
+            return _bytes_short("pin", name, need, second.address, [first, second])
+        gap = _largest_gap(pinned, pad.available_bytes)
+        for b in together:
+            if b.address is None and b.occupied_bytes > gap:
+                return _bytes_short("largest_gap", name, b.occupied_bytes, gap, [b, *pinned])
+    return None
+
+
+def _bytes_short(
+    kind: Literal["bytes", "largest_gap", "pin"], op: str | None, need: int, have: int, holders: list[Buffer]
+) -> Shortfall:
+    rows = tuple((b.name, b.occupied_bytes, b.address) for b in holders)
+    rounding = sum(b.occupied_bytes - b.size_bytes for b in holders)
+    return Shortfall(kind, op, "scratchpad", need, have, "B", rows, rounding)
+
+
+def _clash(pinned: list[Buffer]) -> tuple[Buffer, Buffer] | None:
+    placed = sorted(pinned, key=lambda b: b.address or 0)
+    for first, second in pairwise(placed):
+        if (first.address or 0) + first.occupied_bytes > (second.address or 0):
+            return first, second
+    return None
+
+
+def _largest_gap(pinned: list[Buffer], capacity: int) -> int:
+    at, gap = 0, 0
+    for b in sorted(pinned, key=lambda b: b.address or 0):
+        gap = max(gap, (b.address or 0) - at)
+        at = max(at, (b.address or 0) + b.occupied_bytes)
+    return max(gap, capacity - at)
+
+
+def _deadlines(problem: Problem, ht: HeadsTails) -> Shortfall | None:
+    for i, op in enumerate(problem.ops):
+        earliest = int(ht.head[i] + ht.duration[i])
+        if op.deadline_ticks is not None and earliest > op.deadline_ticks:
+            return Shortfall("deadline", op.name, "time", earliest, op.deadline_ticks, "ticks")
+    return None

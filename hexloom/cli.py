@@ -1,0 +1,246 @@
+"""The command line. Results go to standard output or files, talk goes to standard error.
+
+Exit codes: 0 done and checked; 1 proven infeasible; 2 bad input; 3 limit reached with no plan; 4 a check failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from hexloom import __version__
+from hexloom.emit.gantt import gantt_svg
+from hexloom.emit.summary import result_numbers, short, summary
+from hexloom.emit.timeline import timeline_json
+from hexloom.formulations.problem import Problem
+from hexloom.hwmodels import MachineFileError, list_hw, load_hw
+from hexloom.hwmodels.show import machine_rows
+from hexloom.optimizer.check import check_schedule
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels import KERNELS
+from hexloom.optimizer.kernels.spec import explain
+from hexloom.optimizer.schedule import Schedule, write_whole
+from hexloom.optimizer.solve import CheckFailedError, Result, solve
+from hexloom.optimizer.workload import Workload, read_data
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+DONE, INFEASIBLE, BAD_INPUT, NO_PLAN, CHECK_FAILED = range(5)
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=__doc__
+)
+hw_app = typer.Typer(no_args_is_help=True, help="The machine files.")
+kernels_app = typer.Typer(no_args_is_help=True, help="The kernel library.")
+app.add_typer(hw_app, name="hw")
+app.add_typer(kernels_app, name="kernels")
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        code = app(args=None if argv is None else list(argv), standalone_mode=False, prog_name="hexloom")
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        return _say(error.format_message(), BAD_INPUT)
+    except (InvalidInputError, MachineFileError) as error:
+        return _say(str(error), BAD_INPUT)
+    except CheckFailedError as error:
+        return _say(f"a schedule of our own failed its check, please report it: {error}", CHECK_FAILED)
+    except BrokenPipeError:
+        with contextlib.suppress(OSError):
+            sys.stderr.close()
+        return DONE
+    except OSError as error:
+        return _say(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        return _say("interrupted before there was a plan", NO_PLAN)
+    return code if isinstance(code, int) else DONE
+
+
+def _say(message: str, code: int) -> int:
+    print(f"hexloom: {message}".replace("\n", " "), file=sys.stderr)  # noqa: T201
+    return code
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hexloom {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Find provably good static co-schedules for neural processing units."""
+
+
+def _seconds(text: str) -> float:
+    match = DURATION.fullmatch(text.strip())
+    if match is None:
+        raise InvalidInputError(f"--time-limit {text!r}: write 10s, 500ms, 2m or 1h")
+    return float(match[1]) * {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def _load_input(path: Path) -> Workload | Problem:
+    data = read_data(path)
+    if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.problem/"):
+        try:
+            return Problem.model_validate(data)
+        except ValidationError as error:
+            raise InvalidInputError(f"{path}: {explain(error)}") from None
+    return Workload.from_data(data, str(path))
+
+
+@app.command("solve")
+def solve_command(
+    source: Annotated[
+        Path, typer.Argument(metavar="INPUT", help="Workload (YAML, JSON) or problem (JSON); - is stdin.")
+    ],
+    hw: Annotated[str | None, typer.Option(help="Machine name or file; default: what the workload names.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder for the files; - writes schedule.json to stdout.")
+    ] = None,
+    time_limit: Annotated[str, typer.Option(help="How long to search: 10s, 500ms, 2m.")] = "10s",
+    seed: Annotated[int | None, typer.Option(help="Deterministic search: same seed, same bytes.")] = None,
+    contention: Annotated[str, typer.Option(help="Rule for shared channels; this version knows none.")] = "none",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> int:
+    """Find a schedule, prove how far it can be from the best, check it, and write it."""
+    work = _load_input(source)
+    limit = _seconds(time_limit)
+    started = time.monotonic()
+
+    def progress(makespan: Fraction, bound: Fraction) -> None:
+        gap = float(1 - bound / makespan) if makespan else 0.0
+        line = f"{time.monotonic() - started:6.1f} s  best {short(makespan)}  bound {short(bound)}  gap {gap:.2%}"
+        print(line, file=sys.stderr)  # noqa: T201
+
+    result = solve(
+        work, hw, time_limit_s=limit, contention=contention, seed=seed, on_progress=None if quiet else progress
+    )
+    schedule = result.schedule
+    files: dict[str, str] = {}
+    to_stdout = str(out) == "-"
+    if schedule is not None and out is not None and not to_stdout:
+        files = _write_files(schedule, out)
+    if to_stdout and schedule is not None:
+        sys.stdout.write(schedule.to_json())
+    if as_json and not to_stdout:
+        print(json.dumps(result_numbers(result, files), indent=1))  # noqa: T201
+    else:
+        Console(stderr=to_stdout or schedule is None, highlight=False, soft_wrap=True).print(summary(result, files))
+    return _code_of(result)
+
+
+def _code_of(result: Result) -> int:
+    return {"INFEASIBLE": INFEASIBLE, "LIMIT": NO_PLAN}.get(result.status, DONE)
+
+
+def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
+    files = {name: str(folder / name) for name in ("schedule.json", "timeline.json", "gantt.svg")}
+    write_whole(Path(files["schedule.json"]), schedule.to_json())
+    write_whole(Path(files["timeline.json"]), timeline_json(schedule))
+    write_whole(Path(files["gantt.svg"]), gantt_svg(schedule))
+    return files
+
+
+@app.command("check")
+def check_command(
+    source: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule.json; - is stdin.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the violations as JSON.")] = False,
+) -> int:
+    """Check a schedule file with the independent checker: every violation, with names and numbers."""
+    data = read_data(source)
+    try:
+        schedule = Schedule.model_validate(data)
+    except ValidationError as error:
+        raise InvalidInputError(f"{source}: not a schedule: {explain(error)}") from None
+    violations = check_schedule(schedule)
+    if as_json:
+        rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]
+        print(json.dumps({"ok": not violations, "violations": rows}, indent=1))  # noqa: T201
+    elif not violations:
+        counts = {"ops": schedule.rows, "waits": schedule.plan.waits, "buffers": schedule.problem.buffers}
+        done = ", ".join(f"{len(of)} {what}" for what, of in counts.items())
+        print(f"{schedule.name}: checked, no violation ({done})")  # noqa: T201
+    else:
+        for v in violations:
+            print(f"{v.kind}: {v.message}")  # noqa: T201
+        _say(f"{source}: {len(violations)} violations", CHECK_FAILED)
+    return CHECK_FAILED if violations else DONE
+
+
+@hw_app.command("list")
+def hw_list() -> None:
+    """List the machines that come with hexloom."""
+    for name in list_hw():
+        machine = load_hw(name)
+        print(f"{name:14} {machine.title}")  # noqa: T201
+
+
+@hw_app.command("show")
+def hw_show(
+    name: Annotated[str, typer.Argument(help="Machine name or file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the machine as JSON.")] = False,
+) -> None:
+    """Print every number of a machine with its unit, range, confidence and source."""
+    machine = load_hw(name)
+    if as_json:
+        print(machine.to_json())  # noqa: T201
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("name", "value", "range", "confidence", "source"):
+        table.add_column(column, overflow="fold", justify="right" if column == "value" else "left")
+    section = ""
+    for row in machine_rows(machine):
+        if row["section"] != section:
+            section = row["section"]
+            table.add_row(f"[bold]{section}[/bold]")
+        value = f"{row['value']} {row['unit']}".strip()
+        table.add_row(f"  {row['name']}", value, row["range"], row["confidence"], row["source"].replace("[", r"\["))
+    Console(highlight=False).print(table)
+
+
+@kernels_app.command("list")
+def kernels_list() -> None:
+    """List the kernels a task can name."""
+    for name, spec in KERNELS.items():
+        print(f"{name:14} {_first_line(spec)}")  # noqa: T201
+
+
+@kernels_app.command("show")
+def kernels_show(name: Annotated[str, typer.Argument(help="Kernel name.")]) -> None:
+    """Print the keys of a kernel."""
+    spec = KERNELS.get(name)
+    if spec is None:
+        raise InvalidInputError(f"there is no kernel {name!r}; known: {', '.join(KERNELS)}")
+    print(f"{name}: {(spec.__doc__ or '').strip()}\n")  # noqa: T201
+    schema: dict[str, Any] = spec.model_json_schema()
+    required = set(schema.get("required", ()))
+    for key, field in schema["properties"].items():
+        kind = field.get("type") or " | ".join(str(o.get("type", o.get("const", ""))) for o in field.get("anyOf", ()))
+        if "enum" in field:
+            kind = " | ".join(map(str, field["enum"]))
+        default = "required" if key in required else f"default {field.get('default', '-')}"
+        print(f"  {key:16} {kind or 'see below':24} {default}")  # noqa: T201
+
+
+def _first_line(spec: type) -> str:
+    return (spec.__doc__ or "").strip().splitlines()[0]

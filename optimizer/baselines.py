@@ -1,0 +1,122 @@
+"""What the same work takes without hexloom: simulated under the same rule, with one entry per task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.decision import Decision
+from hexloom.optimizer.errors import PlanError
+from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.restrict import decision_of_loop
+from hexloom.optimizer.simulate import simulate
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Problem
+    from hexloom.optimizer.lower import TaskLoop
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAlone:
+    """One task alone, without its entry: with today's loop, and one stage at a time; None when it does not fit."""
+
+    task: str
+    entry: int
+    loop_ticks: int | None
+    staged_ticks: int
+    decision: Decision | None
+    ops: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """``serial``: one stage at a time. ``existing``: tasks back to back, each with the loop people run today."""
+
+    tasks: tuple[TaskAlone, ...]
+
+    @property
+    def serial(self) -> int:
+        """Ticks of all stages one after the other, with one entry per task."""
+        return sum(task.entry + task.staged_ticks for task in self.tasks)
+
+    @property
+    def existing(self) -> int | None:
+        """Ticks of all tasks back to back, or None when a loop does not fit into the scratchpad."""
+        total = 0
+        for task in self.tasks:
+            if task.loop_ticks is None:
+                return None
+            total += task.entry + task.loop_ticks
+        return total
+
+
+def baselines(problem: Problem, loops: tuple[TaskLoop, ...], *, serial: bool = True) -> Baselines:
+    """Return the baselines of ``problem`` for the loops of its tasks; without ``serial`` only the existing one."""
+    alone: list[TaskAlone] = []
+    for loop in loops:
+        ops = tuple(problem.op_index[name] for name in loop.loop)
+        part = problem.restricted(frozenset(loop.loop), loop.task)
+        staged = _one_stage_at_a_time(part, loop) if serial or loop.one_stage_at_a_time else 0
+        decision = decision_of_loop(part, [part.op_index[name] for name in loop.loop])
+        ticks = None
+        if decision is not None:
+            try:
+                ticks = simulate(part, make_plan(part, decision)).makespan
+            except PlanError:
+                decision = None
+        if loop.one_stage_at_a_time:
+            ticks = staged
+        alone.append(TaskAlone(loop.task, loop.entry_ticks, ticks, staged, decision, ops))
+    return Baselines(tuple(alone))
+
+
+def _one_stage_at_a_time(problem: Problem, loop: TaskLoop) -> int:
+    """Sum over the stages of all tiles of the time that one stage takes alone; its slices run side by side."""
+    groups: dict[tuple[str, int], list[str]] = {}
+    for name in loop.loop:
+        op = problem.ops[problem.op_index[name]]
+        groups.setdefault((op.stage or op.name, op.tile), []).append(name)
+    total = 0
+    known: dict[str, int] = {}
+    for names in groups.values():
+        if len(names) == 1:
+            total += min(mode.duration_ticks for mode in problem.ops[problem.op_index[names[0]]].modes)
+            continue
+        part = problem.restricted(frozenset(names), buffers=False)
+        shape = str([(op.modes, part.predecessors[i]) for i, op in enumerate(part.ops)])
+        if shape not in known:
+            decision = decision_of_loop(part, part.topological_order)
+            assert decision is not None
+            known[shape] = simulate(part, make_plan(part, decision)).makespan
+        total += known[shape]
+    return total
+
+
+def back_to_back(problem: Problem, found: Baselines) -> Decision | None:
+    """Return the existing loops as one plan in one entry, with a barrier between tasks: the first incumbent."""
+    modes = [0] * len(problem.ops)
+    units: list[tuple[tuple[int, ...], ...]] = [()] * len(problem.ops)
+    actions: list[int] = []
+    guards: list[tuple[int, int]] = []
+    offsets: dict[str, int] = {}
+    last_sinks: list[int] = []
+    for task in found.tasks:
+        if task.decision is None:
+            return None
+        names = frozenset(problem.ops[i].name for i in task.ops)
+        kept = [i for i, op in enumerate(problem.ops) if op.name in names]
+        part = problem.restricted(names)
+        for buffer, at in zip(part.buffers, task.decision.offsets, strict=True):
+            if offsets.setdefault(buffer.name, at) != at:
+                return None
+        for new, old in enumerate(kept):
+            modes[old] = task.decision.modes[new]
+            units[old] = task.decision.units[new]
+        actions += [kept[a] if a >= 0 else ~kept[~a] for a in task.decision.actions]
+        sources = [i for i in kept if not problem.predecessors[i]]
+        guards += [(sink, source) for sink in last_sinks for source in sources]
+        last_sinks = [i for i in kept if not problem.successors[i]]
+    if len(offsets) != len(problem.buffers):
+        return None
+    placed = tuple(offsets[buffer.name] for buffer in problem.buffers)
+    return Decision(tuple(modes), tuple(units), tuple(actions), placed, tuple(guards))

@@ -1,0 +1,181 @@
+"""What a plan must respect in the scratchpad: addresses, and the order of buffers that share bytes.
+
+Every function takes ``report(kind, parties, message)`` and calls it once per violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hexloom.formulations.problem import Buffer, Problem
+    from hexloom.optimizer.happens_before import HappensBefore
+    from hexloom.optimizer.plan import Plan
+    from hexloom.optimizer.schedule import OpRow
+
+Report = Callable[[str, tuple[str, ...], str], None]
+"""Takes the kind of a violation, its parties and one line of text."""
+
+
+class Placed(NamedTuple):
+    """A buffer in bytes ``[low, high)``."""
+
+    buffer: Buffer
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"{self.buffer.name!r} [{self.low}, {self.high})"
+
+
+def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
+    """Every buffer has one address: aligned, inside what is available, pinned where pinned; residents share none."""
+    available = problem.scratchpad.available_bytes
+    known = {buffer.name for buffer in problem.buffers}
+    for name in plan.addresses:
+        if name not in known:
+            report("address_unknown", (name,), f"address {plan.addresses[name]} is given to {name!r}, not a buffer")
+    for buffer in problem.buffers:
+        at = plan.addresses.get(buffer.name)
+        parties = (buffer.name,)
+        if at is None:
+            report("address_missing", parties, f"buffer {buffer.name!r} has no address")
+            continue
+        if buffer.address is not None and at != buffer.address:
+            text = f"buffer {buffer.name!r} is pinned at {buffer.address} B, but lies at {at} B"
+            report("address_pin", parties, text)
+        if at % buffer.align_bytes:
+            text = f"buffer {buffer.name!r} lies at {at} B, not a multiple of its alignment {buffer.align_bytes} B"
+            report("address_alignment", parties, text)
+        if at < 0 or at + buffer.occupied_bytes > available:
+            text = f"buffer {buffer.name!r} [{at}, {at + buffer.occupied_bytes}) is not inside [0, {available}) B"
+            report("address_range", parties, text)
+    if not any(buffer.resident for buffer in problem.buffers):
+        return
+    for one, other in _sharing(_placed(problem, plan)):
+        # A buffer that nobody uses is never alive, and a resident one always is.
+        if (one.buffer.resident and _lives(other.buffer)) or (other.buffer.resident and _lives(one.buffer)):
+            resident = one if one.buffer.resident else other
+            text = f"buffers {one} and {other} share {_shared(one, other)} B, but {resident.buffer.name!r} is resident"
+            report("resident_overlap", (one.buffer.name, other.buffer.name), text)
+
+
+def check_reuse(problem: Problem, plan: Plan, order: HappensBefore, report: Report) -> None:
+    """Of two buffers that share bytes, all users of one are observed before any user of the other starts."""
+    starts: dict[str, int] = {}
+    after: dict[str, int] = {}
+    for buffer in problem.buffers:
+        starts[buffer.name] = order.mask(set(buffer.ops))
+        common = -1
+        for op in set(buffer.ops):
+            common &= order.after(op)
+        after[buffer.name] = common
+    for one, other in _sharing(_placed(problem, plan)):
+        if one.buffer.resident or other.buffer.resident or not one.buffer.ops or not other.buffer.ops:
+            continue
+        a, b = one.buffer.name, other.buffer.name
+        if starts[b] & ~after[a] and starts[a] & ~after[b]:
+            op, rival, why = _unordered(one.buffer, other.buffer, order)
+            text = f"buffers {one} and {other} share {_shared(one, other)} B, but {why}"
+            report("buffer_unordered", (a, b, op, rival), text)
+
+
+def check_lifetimes(problem: Problem, plan: Plan, rows: Mapping[str, OpRow], report: Report) -> None:
+    """In the predicted times no two buffers share bytes while both are alive, and what is alive fits."""
+    end = max((row.observed for row in rows.values()), default=0)
+    alive: dict[str, tuple[int, int]] = {}
+    for buffer in problem.buffers:
+        if buffer.resident:
+            alive[buffer.name] = (0, end)
+        elif buffer.ops:
+            users = [rows[op] for op in buffer.ops]
+            alive[buffer.name] = (min(row.start for row in users), max(row.observed for row in users))
+    placed = [p for p in _placed(problem, plan) if p.buffer.name in alive]
+    lives = [alive[p.buffer.name] for p in placed]
+    for one, other in _sharing(placed, lives):
+        a, b = one.buffer.name, other.buffer.name
+        since, until = max(alive[a][0], alive[b][0]), min(alive[a][1], alive[b][1])
+        shared = _shared(one, other)
+        text = f"buffers {one} and {other} share {shared} B while both are alive in [{since}, {until}) ticks"
+        report("buffer_overlap", (a, b), text)
+    _check_peak(problem, alive, report)
+
+
+def _check_peak(problem: Problem, alive: Mapping[str, tuple[int, int]], report: Report) -> None:
+    changes: list[tuple[int, int]] = []
+    for buffer in problem.buffers:
+        since, until = alive.get(buffer.name, (0, 0))
+        if since < until:
+            # An end frees its bytes before a start at the same instant takes them.
+            changes += [(since, buffer.occupied_bytes), (until, -buffer.occupied_bytes)]
+    used = peak = at = 0
+    for time, size in sorted(changes):
+        used += size
+        if used > peak:
+            peak, at = used, time
+    available = problem.scratchpad.available_bytes
+    if peak > available:
+        held = tuple(b.name for b in problem.buffers if b.name in alive and alive[b.name][0] <= at < alive[b.name][1])
+        text = f"{len(held)} buffers hold {peak} B at tick {at}, {peak - available} B above the {available} B available"
+        report("scratchpad_peak", held, text)
+
+
+def _lives(buffer: Buffer) -> bool:
+    return buffer.resident or bool(buffer.ops)
+
+
+def _placed(problem: Problem, plan: Plan) -> list[Placed]:
+    """Return the buffers that have an address and a size."""
+    return [
+        Placed(buffer, plan.addresses[buffer.name], plan.addresses[buffer.name] + buffer.occupied_bytes)
+        for buffer in problem.buffers
+        if buffer.name in plan.addresses and buffer.occupied_bytes
+    ]
+
+
+def _shared(one: Placed, other: Placed) -> int:
+    return min(one.high, other.high) - max(one.low, other.low)
+
+
+def _sharing(
+    placed: Sequence[Placed], lives: Sequence[tuple[int, int]] | None = None
+) -> Iterator[tuple[Placed, Placed]]:
+    """Yield every pair that shares bytes (and, with ``lives``, time): all against all, one row at a time."""
+    low, high = _array([p.low for p in placed]), _array([p.high for p in placed])
+    if lives is not None:
+        since, until = _array([life[0] for life in lives]), _array([life[1] for life in lives])
+    for k in range(len(placed)):
+        rest = slice(k + 1, None)
+        meets = (low[rest] < high[k]) & (low[k] < high[rest])
+        if lives is not None:
+            both = np.minimum(until[rest], until[k]) > np.maximum(since[rest], since[k])
+            meets = meets & both
+        for j in np.flatnonzero(meets):
+            yield placed[k], placed[k + 1 + int(j)]
+
+
+def _array(values: Sequence[int]) -> npt.NDArray[Any]:
+    """Whole numbers as an array; those beyond 64 bits (a broken file) stay exact as objects."""
+    wide = any(not -(2**63) <= value < 2**63 for value in values)
+    return np.array(values, dtype=object if wide else np.int64)
+
+
+def _unordered(one: Buffer, other: Buffer, order: HappensBefore) -> tuple[str, str, str]:
+    """Return two users that show why neither buffer is finished before the other begins, and the reason."""
+    pairs = [(a, b) for a in dict.fromkeys(one.ops) for b in dict.fromkeys(other.ops)]
+    for a, b in pairs:
+        if a == b:
+            return a, b, f"op {a!r} uses both"
+    for a, b in pairs:
+        if not order.after(a) & order.bit[b] and not order.after(b) & order.bit[a]:
+            return a, b, f"nothing orders their users {a!r} and {b!r}"
+    late = next((a, b) for a, b in pairs if order.after(b) & order.bit[a])
+    early = next((a, b) for a, b in pairs if order.after(a) & order.bit[b])
+    why = f"{early[0]!r} comes before {early[1]!r} and {late[0]!r} after {late[1]!r}"
+    return late[0], late[1], why

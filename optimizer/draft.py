@@ -1,0 +1,104 @@
+"""What kernels and explicit tasks produce: ops and buffers in exact microseconds, before they become integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class UseDraft:
+    """``units`` units of ``engine`` (or the named ``unit_ids``) held for ``us`` microseconds."""
+
+    engine: str
+    us: Fraction
+    units: int = 1
+    unit_ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModeDraft:
+    """One way to run an op; ``given`` says that the user wrote its duration, which is then never rounded.
+
+    ``owner`` (engine, unit) makes it a DMA op; ``issue_us`` and ``poll_us`` then hold the owner.
+    """
+
+    uses: tuple[UseDraft, ...]
+    latency_us: Fraction
+    overhead_us: Fraction = Fraction(0)
+    owner: tuple[str, int] | None = None
+    issue_us: Fraction = Fraction(0)
+    poll_us: Fraction = Fraction(0)
+    name: str = "default"
+    given: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpDraft:
+    """One op; ``after`` and ``buffers`` are names inside the task."""
+
+    name: str
+    modes: tuple[ModeDraft, ...]
+    stage: str = ""
+    tile: int = 0
+    after: tuple[str, ...] = ()
+    buffers: tuple[str, ...] = ()
+    deadline_us: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferDraft:
+    """One buffer; its users are the ops that name it."""
+
+    name: str
+    size_bytes: int
+    align_bytes: int
+    granule_bytes: int = 1
+    address: int | None = None
+    resident: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDraft:
+    """A task as tiles of work.
+
+    ``loop`` is the order in which the loop people run today meets its ops (all of them, once);
+    ``one_stage_at_a_time`` says that this loop overlaps nothing.
+    """
+
+    ops: tuple[OpDraft, ...]
+    buffers: tuple[BufferDraft, ...] = ()
+    loop: tuple[str, ...] = ()
+    one_stage_at_a_time: bool = False
+
+
+@dataclass
+class Builder:
+    """Collects the ops and buffers of one task; a buffer is declared where it is first used."""
+
+    ops: list[OpDraft] = field(default_factory=list)
+    buffers: dict[str, BufferDraft] = field(default_factory=dict)
+
+    def buffer(self, name: str, size_bytes: int, align_bytes: int, granule_bytes: int = 1) -> str:
+        """Declare a buffer once and return its name."""
+        self.buffers.setdefault(name, BufferDraft(name, size_bytes, align_bytes, granule_bytes))
+        return name
+
+    def op(
+        self,
+        name: str,
+        mode: ModeDraft | tuple[ModeDraft, ...],
+        *,
+        stage: str,
+        tile: int,
+        after: tuple[str | None, ...] = (),
+        buffers: tuple[str, ...] = (),
+    ) -> str:
+        """Add an op and return its name; None in ``after`` is a neighbour that does not exist."""
+        real = tuple(dict.fromkeys(a for a in after if a is not None))
+        self.ops.append(OpDraft(name, mode if isinstance(mode, tuple) else (mode,), stage, tile, real, buffers))
+        return name
+
+    def task(self, loop: list[str]) -> TaskDraft:
+        """Return what was collected."""
+        return TaskDraft(tuple(self.ops), tuple(self.buffers.values()), tuple(loop))

@@ -1,0 +1,112 @@
+"""The happens-before graph of a plan: what is certain to come before what, whatever the ops take.
+
+Every op has three nodes. ``start``: it begins (a transfer: its issue begins). ``done``: its result exists.
+``observed``: others may count on it; for a transfer that is when its owner has waited for it, for any other op it
+follows ``done`` at once. An op in several queues is one node: it starts when all of them have reached it, so a graph
+without cycles cannot deadlock.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import networkx as nx
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.optimizer.plan import Plan, QueueEntry
+
+
+class Node(NamedTuple):
+    """One moment in the life of an op, by its name."""
+
+    point: Literal["start", "done", "observed"]
+    op: str
+
+    def __str__(self) -> str:
+        return f"{self.point} {self.op!r}"
+
+
+class HappensBefore:
+    """The graph of ``plan``; ``problem`` gives the chosen modes.
+
+    The plan must name only ops, modes and units that exist. A cycle is allowed here, so that it can be reported.
+    """
+
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self.bit = {op.name: 1 << i for i, op in enumerate(problem.ops)}
+        self.graph = _graph(problem, plan)
+        self._started_after: dict[Node, int] | None = None
+
+    def cycle(self) -> list[Node]:
+        """Return the nodes of one cycle in their order, none when there is no cycle."""
+        try:
+            edges = nx.find_cycle(self.graph)
+        except nx.NetworkXNoCycle:
+            return []
+        return [edge[0] for edge in edges]
+
+    def after(self, op: str) -> int:
+        """Return the ops that start only when ``op`` has been observed, as a bit set.
+
+        The bit of an op is ``bit[name]``. Bit sets make the closure of thousands of ops a matter of a second.
+        """
+        if self._started_after is None:
+            self._started_after = self._closure()
+        return self._started_after[Node("observed", op)]
+
+    def mask(self, ops: set[str]) -> int:
+        """Return ``ops`` as a bit set."""
+        found = 0
+        for op in ops:
+            found |= self.bit[op]
+        return found
+
+    def _closure(self) -> dict[Node, int]:
+        after: dict[Node, int] = {}
+        for node in reversed(list(nx.topological_sort(self.graph))):
+            found = 0
+            for follower in self.graph.successors(node):
+                found |= after[follower]
+                if follower.point == "start":
+                    found |= self.bit[follower.op]
+            after[node] = found
+        return after
+
+
+def holds_to_result(mode: Mode, workers: set[str]) -> bool:
+    """Whether every thread of an op is busy until its result exists, so that what follows in its queues sees it."""
+    return all(use.ticks == mode.latency_ticks for use in mode.uses if use.ticks > 0 and use.engine in workers)
+
+
+def _graph(problem: Problem, plan: Plan) -> nx.DiGraph[Node]:
+    ops = {op.name: op for op in problem.ops}
+    workers = {engine.name for engine in problem.engines if engine.kind == "worker"}
+    lasts = {a.op: holds_to_result(ops[a.op].modes[a.mode], workers) for a in plan.assignments}
+    graph: nx.DiGraph[Node] = nx.DiGraph()
+    for name in ops:
+        graph.add_edge(Node("start", name), Node("done", name))
+        graph.add_edge(Node("done", name), Node("observed", name))
+    for queue in plan.queues:
+        for entry, follower in pairwise(queue.entries):
+            graph.add_edge(_left(entry, lasts), _reached(follower))
+    for wait in plan.waits:
+        graph.add_edge(Node("observed", wait.before), Node("start", wait.after))
+    return graph
+
+
+def _left(entry: QueueEntry, lasts: dict[str, bool]) -> Node:
+    """Return what has surely happened when the thread leaves ``entry``.
+
+    Of a transfer only the issue: transfers complete in any order. Of a run that frees its thread early only the
+    start; of any other run the result, and others may count on that as soon as it exists.
+    """
+    if entry.action == "wait" or (entry.action == "run" and lasts[entry.op]):
+        return Node("observed", entry.op)
+    return Node("start", entry.op)
+
+
+def _reached(entry: QueueEntry) -> Node:
+    """Return what cannot happen before the thread comes to ``entry``."""
+    return Node("observed" if entry.action == "wait" else "start", entry.op)

@@ -1,0 +1,256 @@
+"""``explicit``: a task written down op by op, with loops, durations in microseconds or costs from the machine.
+
+In a loop, names may hold index expressions: ``mm{i}``, ``mm{i-2}``, ``acc{i%2}``. A name in ``after`` whose
+expression falls below zero is a neighbour that does not exist, and is dropped. ``*`` in ``after`` stands for any
+characters: ``mm{g-2}.*`` are all ops of the loop before last.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from hexloom.hwmodels import cost
+from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.engines import DMA, HMX, HVX, dma_queue, handover_us, transfer
+from hexloom.optimizer.kernels.spec import Bytes, Count, Microseconds, Name, Spec
+
+if TYPE_CHECKING:
+    from hexloom.hwmodels import Machine
+
+INDEX = re.compile(r"\{([a-z]\w*)(?:([+\-%])(\d+))?\}")
+
+
+class ModeSpec(Spec):
+    """Another way to run an op; keys as in the op itself."""
+
+    engine: Name
+    units: Count | Literal["all"] = 1
+    duration_us: Microseconds
+    latency_us: Microseconds | None = None
+
+
+class OpSpec(Spec):
+    """One op.
+
+    Its time is ``duration_us``, or comes from the machine: ``transfer_bytes`` in ``rows`` rows for DMA, ``macs``
+    for HMX (fp16). ``owner`` is the HVX worker whose queue a DMA op uses; without it the op is taken by worker 0.
+    ``also`` are further engines held for the same time. ``latency_us``: when the result can be used, if later.
+    """
+
+    name: Name
+    stage: str | None = None
+    engine: Name | None = None
+    units: Count | Literal["all"] = 1
+    duration_us: Microseconds | None = None
+    latency_us: Microseconds | None = None
+    macs: Count | None = None
+    transfer_bytes: Bytes | None = None
+    rows: Count = 1
+    direction: Literal["read", "write"] = "read"
+    owner: int = Field(default=0, ge=0)
+    also: dict[Name, Count] = Field(default_factory=dict)
+    alternatives: tuple[ModeSpec, ...] = ()
+    after: tuple[Name, ...] = ()
+    buffers: tuple[Name, ...] = ()
+    scratch_bytes: Bytes = 0
+    deadline_us: Microseconds | None = None
+
+
+class BufferSpec(Spec):
+    """One scratchpad buffer; ``align_bytes`` defaults to the machine's, ``resident`` holds its address throughout."""
+
+    name: Name
+    size_bytes: Bytes
+    align_bytes: Bytes | None = None
+    granule_bytes: Bytes = 1
+    address: Bytes | None = None
+    resident: bool = False
+
+
+class Loop(Spec):
+    """``count`` repetitions of ``ops`` and ``buffers`` with the index named by ``for``: 0, 1, 2, …"""
+
+    for_: str = Field(alias="for", pattern=r"^[a-z]\w*$")
+    count: Count
+    ops: tuple[OpSpec | Loop, ...]
+    buffers: tuple[BufferSpec, ...] = ()
+
+
+class Explicit(Spec):
+    """A task of explicit ops. ``today`` says how people run it: every queue in file order, each op as soon as it can,
+    or one stage at a time.
+    """
+
+    name: Name
+    kernel: Literal["explicit"] = "explicit"
+    ops: tuple[OpSpec | Loop, ...] = Field(min_length=1)
+    buffers: tuple[BufferSpec, ...] = ()
+    today: Literal["file_order", "one_stage_at_a_time"] = "file_order"
+    copies: Count = 1
+
+    def expand(self, machine: Machine, engines: dict[str, int] | None = None) -> TaskDraft:
+        """Return the ops with all loops unrolled; ``engines`` are the user's own, by units."""
+        unroller = _Unroller(self.name, machine, engines or {})
+        unroller.buffers_of(self.buffers, {})
+        unroller.ops_of(self.ops, {}, ())
+        ops = unroller.finished()
+        return TaskDraft(
+            ops,
+            tuple(unroller.buffers.values()),
+            tuple(op.name for op in ops),
+            one_stage_at_a_time=self.today == "one_stage_at_a_time",
+        )
+
+
+class _Unroller:
+    def __init__(self, task: str, machine: Machine, engines: dict[str, int]) -> None:
+        self.task, self.machine = task, machine
+        self.units = {HVX: machine.hvx_contexts, HMX: machine.hmx_units, **engines}
+        self.buffers: dict[str, BufferDraft] = {}
+        self.ops: list[OpDraft] = []
+
+    def finished(self) -> tuple[OpDraft, ...]:
+        known = {op.name for op in self.ops}
+        ops = []
+        for op in self.ops:
+            after: list[str] = []
+            for name in op.after:
+                matching = fnmatch.filter(known, name) if "*" in name else [name] if name in known else []
+                if not matching:
+                    raise InvalidInputError(f"task {self.task!r}, op {op.name!r}: there is no op {name!r} to run after")
+                after += sorted(matching)
+            ops.append(replace(op, after=tuple(after)))
+            for name in op.buffers:
+                if name not in self.buffers:
+                    raise InvalidInputError(f"task {self.task!r}, op {op.name!r}: there is no buffer {name!r}")
+        return tuple(ops)
+
+    def buffers_of(self, specs: tuple[BufferSpec, ...], index: dict[str, int]) -> None:
+        for spec in specs:
+            name = self._name(spec.name, index)
+            draft = BufferDraft(
+                name or "",
+                spec.size_bytes,
+                spec.align_bytes or self.machine.vtcm.align_bytes.whole,
+                spec.granule_bytes or 1,
+                spec.address,
+                spec.resident,
+            )
+            if self.buffers.setdefault(draft.name, draft) != draft:
+                raise InvalidInputError(f"task {self.task!r}: buffer {name!r} is declared twice with other sizes")
+
+    def ops_of(
+        self, items: tuple[OpSpec | Loop, ...], index: dict[str, int], path: tuple[tuple[int, int], ...]
+    ) -> None:
+        for item in items:
+            if isinstance(item, OpSpec):
+                self._op(item, index, path)
+                continue
+            if item.for_ in index:
+                raise InvalidInputError(f"task {self.task!r}: loop index {item.for_!r} is used in a loop around it")
+            for i in range(item.count):
+                inside = {**index, item.for_: i}
+                self.buffers_of(item.buffers, inside)
+                self.ops_of(item.ops, inside, (*path, (i, item.count)))
+
+    def _op(self, spec: OpSpec, index: dict[str, int], path: tuple[tuple[int, int], ...]) -> None:
+        name = self._name(spec.name, index) or ""
+        stage = spec.stage or INDEX.sub("", spec.name).strip("._-") or spec.name
+        tile = 0
+        for i, count in path:
+            tile = tile * count + i
+        buffers = [b for b in (self._name(n, index) for n in spec.buffers) if b is not None]
+        if spec.scratch_bytes:
+            scratch = f"{name}.scratch"
+            self.buffers[scratch] = BufferDraft(scratch, spec.scratch_bytes, self.machine.vtcm.align_bytes.whole)
+            buffers.append(scratch)
+        after = tuple(a for a in (self._name(n, index) for n in spec.after) if a is not None)
+        modes = (self._mode(spec, name), *(self._alternative(m, k, name) for k, m in enumerate(spec.alternatives)))
+        self.ops.append(OpDraft(name, modes, stage, tile, after, tuple(buffers), spec.deadline_us))
+
+    def _name(self, text: str, index: dict[str, int]) -> str | None:
+        below = False
+
+        def value(match: re.Match[str]) -> str:
+            nonlocal below
+            variable, sign, number = match.groups()
+            if variable not in index:
+                raise InvalidInputError(
+                    f"task {self.task!r}: {text!r} uses index {variable!r}, but no loop around it has that name"
+                )
+            i = index[variable]
+            if sign == "%":
+                i %= max(1, int(number))
+            elif sign:
+                i += int(sign + number)
+            below = below or i < 0
+            return str(i)
+
+        name = INDEX.sub(value, text)
+        return None if below else name
+
+    def _count(self, engine: str, units: int | Literal["all"], op: str) -> int:
+        if engine not in self.units:
+            known = ", ".join([*self.units, DMA])
+            raise InvalidInputError(f"task {self.task!r}, op {op!r}: there is no engine {engine!r}; known: {known}")
+        return self.units[engine] if units == "all" else units
+
+    def _alternative(self, spec: ModeSpec, number: int, op: str) -> ModeDraft:
+        units = self._count(spec.engine, spec.units, op)
+        latency = spec.duration_us if spec.latency_us is None else spec.latency_us
+        use = UseDraft(spec.engine, spec.duration_us, units)
+        return ModeDraft((use,), latency, name=f"alternative{number}", given=True)
+
+    def _mode(self, spec: OpSpec, name: str) -> ModeDraft:
+        if spec.engine is None:
+            us = spec.duration_us or Fraction(0)
+            if spec.also:
+                raise InvalidInputError(f"task {self.task!r}, op {name!r}: 'also' needs an engine beside it")
+            return ModeDraft((), us, given=True)
+        if spec.engine == DMA and DMA not in self.units:
+            return self._transfer(spec, name)
+        units = self._count(spec.engine, spec.units, name)
+        given = spec.duration_us is not None
+        if spec.duration_us is not None:
+            us = spec.duration_us
+        elif spec.engine == HMX and spec.macs is not None:
+            us = cost.hmx_matmul_us(self.machine, 32, 32, 32) * Fraction(spec.macs, 32**3)
+        else:
+            raise InvalidInputError(f"task {self.task!r}, op {name!r}: give its duration_us")
+        overhead = Fraction(0)
+        if spec.engine == HMX:
+            overhead = handover_us(self.machine)
+        elif spec.engine == HVX and units > 1:
+            overhead = cost.overhead_us(self.machine, "fork_join")
+        uses = [UseDraft(spec.engine, us, units)]
+        uses += [UseDraft(engine, us, self._count(engine, n, name)) for engine, n in spec.also.items()]
+        latency = us if spec.latency_us is None else spec.latency_us
+        return ModeDraft(tuple(uses), latency, overhead if us else Fraction(0), given=given)
+
+    def _transfer(self, spec: OpSpec, name: str) -> ModeDraft:
+        if spec.owner >= self.machine.hvx_contexts:
+            raise InvalidInputError(
+                f"task {self.task!r}, op {name!r}: owner {spec.owner} is not one of the {self.machine.hvx_contexts} "
+                f"HVX workers of {self.machine.name}"
+            )
+        if spec.duration_us is None:
+            if spec.transfer_bytes is None:
+                raise InvalidInputError(f"task {self.task!r}, op {name!r}: give its transfer_bytes or duration_us")
+            row_bytes = -(-spec.transfer_bytes // spec.rows)
+            return transfer(self.machine, spec.owner, row_bytes, spec.rows, spec.direction)
+        latency = spec.duration_us if spec.latency_us is None else spec.latency_us
+        return ModeDraft(
+            (UseDraft(DMA, spec.duration_us), UseDraft(dma_queue(spec.owner), spec.duration_us)),
+            latency,
+            owner=(HVX, spec.owner),
+            issue_us=cost.overhead_us(self.machine, "dma_issue"),
+            poll_us=cost.overhead_us(self.machine, "event_poll"),
+            given=True,
+        )

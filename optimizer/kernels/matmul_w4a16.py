@@ -1,0 +1,303 @@
+"""``matmul_w4a16``: quantized weights, f32 activations, fp16 matrix jobs; four stages per chunk of columns.
+
+Stages: weights DDR -> VTCM by DMA, dequantize on all HVX workers, one HMX job, convert and store through L2. Before
+the first job of a block of rows its activations arrive over the workers' own DMA queues and are converted as they
+arrive. The loop people run today is ggml-hexagon's 2-D matmul (ggml-org/ggml d99724f2, htp/matmul-ops.c).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from hexloom.hwmodels import cost
+from hexloom.hwmodels.quantity import format_bytes
+from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.engines import hmx_job, hvx_gang, hvx_slice, marker, transfer
+from hexloom.optimizer.kernels.spec import Count, Name, Spec
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from hexloom.hwmodels import Machine
+
+WeightType = Literal["q4_0", "q8_0", "f16"]
+TILE = 32
+TILE_BYTES: dict[str, tuple[int, int]] = {"q4_0": (576, 640), "q8_0": (1088, 1152), "f16": (2048, 2048)}
+"""Bytes of a 32 x 32 weight tile in DDR and in VTCM (ggml-hexagon's tiled layouts)."""
+DEQUANTIZE = {"q4_0": "hvx_dequantize_q4_0", "q8_0": "hvx_dequantize_q8_0", "f16": "hvx_prepare_f16"}
+SCALES_BYTES = 2048
+
+
+class Depth(Spec):
+    """Buffers per edge of the pipeline: 1 serialises its two stages, 2 lets them overlap."""
+
+    raw: Count = 2
+    weights: Count = 2
+    output: Count = 2
+
+
+class MatmulW4A16(Spec):
+    """C[m, n] f32 = A[m, k] f32 x W[k, n] of ``weight_type``.
+
+    ``m_chunk`` and ``n_chunk`` default to the choice of ggml-hexagon's parameter solver for the machine's VTCM.
+    ``activation_rows`` is the number of rows in one activation transfer of one worker. Today all weights come over
+    the DMA queue of ``dma_owner``; a plan may give each load to the queue of any worker unless ``fixed_owner``.
+    """
+
+    name: Name
+    kernel: Literal["matmul_w4a16"]
+    m: Count
+    k: Count
+    n: Count
+    weight_type: WeightType = "q4_0"
+    m_chunk: Count | None = None
+    n_chunk: Count | None = None
+    workers: Count | None = None
+    activation_rows: Count = 8
+    depth: Depth = Depth()
+    dma_owner: int = Field(default=0, ge=0)
+    fixed_owner: bool = False
+    copies: Count = 1
+
+    def expand(self, machine: Machine) -> TaskDraft:
+        """Return the tiles of the task on ``machine``."""
+        if self.k % TILE or self.n % TILE:
+            raise InvalidInputError(
+                f"task {self.name!r}: k = {self.k} and n = {self.n} must be multiples of {TILE}; pad the weights"
+            )
+        workers = self.workers or machine.hvx_contexts
+        m_chunk, n_chunk = self.m_chunk, self.n_chunk
+        if m_chunk is None or n_chunk is None:
+            chosen = ggml_chunks(self.m, self.k, self.n, self.weight_type, machine.available_vtcm_bytes)
+            if chosen is None:
+                raise InvalidInputError(
+                    f"task {self.name!r}: no chunk of {self.m} x {self.k} x {self.n} fits into "
+                    f"{format_bytes(machine.available_vtcm_bytes)} of VTCM; split k"
+                )
+            m_chunk, n_chunk = m_chunk or chosen[0], n_chunk or chosen[1]
+        if m_chunk % TILE or n_chunk % TILE:
+            raise InvalidInputError(
+                f"task {self.name!r}: m_chunk = {m_chunk} and n_chunk = {n_chunk} must be multiples of {TILE}"
+            )
+        if self.dma_owner >= workers:
+            raise InvalidInputError(
+                f"task {self.name!r}: dma_owner {self.dma_owner} is not one of its {workers} HVX workers"
+            )
+        return _Expansion(self, machine, workers, m_chunk, n_chunk).task()
+
+
+class _Expansion:
+    def __init__(self, spec: MatmulW4A16, machine: Machine, workers: int, m_chunk: int, n_chunk: int) -> None:
+        self.spec, self.machine, self.workers = spec, machine, workers
+        self.m_chunk, self.n_chunk = m_chunk, n_chunk
+        self.align = machine.vtcm.align_bytes.whole
+        self.tile_align = machine.vtcm.hmx_align_bytes.whole
+        self.out = Builder()
+        self.loop: list[str] = []
+
+    def task(self) -> TaskDraft:
+        spec = self.spec
+        previous_jobs: list[str] = []
+        chunk = 0
+        for block, row in enumerate(range(0, spec.m, self.m_chunk)):
+            rows = min(self.m_chunk, spec.m - row)
+            ready = self._activations(block, rows, previous_jobs)
+            columns = [min(self.n_chunk, spec.n - c) for c in range(0, spec.n, self.n_chunk)]
+            previous_jobs = self._chunks(chunk, rows, columns, ready)
+            chunk += len(columns)
+        return self.out.task(self.loop)
+
+    def _activations(self, block: int, rows: int, previous_jobs: list[str]) -> str:
+        """Load and convert the rows of one block; the converted block has one buffer, so it waits for the last."""
+        spec, machine, out = self.spec, self.machine, self.out
+        row_bytes = spec.k * 4
+        tiles = self._act_buffer()
+        converts: dict[tuple[int, int], str] = {}
+        loads: dict[tuple[int, int], str] = {}
+        step = spec.activation_rows
+        groups = -(-rows // (step * self.workers))
+        after_jobs: tuple[str | None, ...] = tuple(previous_jobs[-1:])
+        for g in range(groups):
+            for w in range(self.workers):
+                mine = min(step, rows - (g * self.workers + w) * step)
+                if mine <= 0:
+                    break
+                staging = out.buffer(f"activation_f32.{w}.{g % 2}", step * row_bytes, self.align)
+                loads[g, w] = out.op(
+                    f"activation_load.{block}.{g}.{w}",
+                    transfer(machine, w, row_bytes, mine, "read"),
+                    stage="activation_load",
+                    tile=block * groups + g,
+                    after=(converts.get((g - 2, w)),) if g >= 2 else after_jobs,
+                    buffers=(staging,),
+                )
+                us = cost.hvx_us(machine, "hvx_activation_prepare", mine * spec.k, 1)
+                converts[g, w] = out.op(
+                    f"activation_convert.{block}.{g}.{w}",
+                    hvx_slice(us, w),
+                    stage="activation_convert",
+                    tile=block * groups + g,
+                    after=(loads[g, w],) + (after_jobs if g < 2 else ()),
+                    buffers=(staging, tiles),
+                )
+        ready = out.op(
+            f"activation_ready.{block}", marker(), stage="activation_ready", tile=block, after=tuple(converts.values())
+        )
+        self.loop += [loads[key] for key in loads if key[0] < 2]
+        for key, convert in converts.items():
+            self.loop.append(convert)
+            if (key[0] + 2, key[1]) in loads:
+                self.loop.append(loads[key[0] + 2, key[1]])
+        self.loop.append(ready)
+        return ready
+
+    def _act_buffer(self) -> str:
+        size = self.m_chunk * self.spec.k * 2
+        return self.out.buffer("activation_f16", size, self.tile_align, self.tile_align)
+
+    def _chunks(self, first: int, rows: int, columns: list[int], ready: str) -> list[str]:
+        """Add the four stages of every chunk of one block; return the names of its HMX jobs in order."""
+        spec, depth = self.spec, self.spec.depth
+        load: dict[int, str] = {}
+        dequantize: dict[int, str] = {}
+        job: dict[int, str] = {}
+        store: dict[int, str] = {}
+        for c, width in enumerate(columns, start=first):
+            raw, weights, output = self._slots(c)
+            load[c] = self._op(
+                f"weights_load.{c}",
+                self._load(width),
+                "weights_load",
+                c,
+                (self._earlier("dequantize", c, depth.raw),),
+                (raw,),
+            )
+            dequantize[c] = self._op(
+                f"dequantize.{c}",
+                hvx_gang(
+                    self.machine,
+                    cost.hvx_us(self.machine, DEQUANTIZE[spec.weight_type], spec.k * width, self.workers),
+                    self.workers,
+                ),
+                "dequantize",
+                c,
+                (load[c], self._earlier("matmul", c, depth.weights)),
+                (raw, weights),
+            )
+            padded = -(-rows // TILE) * TILE
+            job[c] = self._op(
+                f"matmul.{c}",
+                hmx_job(self.machine, cost.hmx_matmul_us(self.machine, padded, spec.k, width)),
+                "matmul",
+                c,
+                (dequantize[c], ready, self._earlier("store", c, depth.output)),
+                (weights, "activation_f16", self._scales(), output),
+            )
+            store[c] = self._op(
+                f"store.{c}",
+                hvx_gang(self.machine, self._store_us(rows * width), self.workers),
+                "store",
+                c,
+                (job[c],),
+                (output,),
+            )
+        self._reference(first, len(columns), load, dequantize, job, store)
+        return list(job.values())
+
+    def _op(
+        self,
+        name: str,
+        mode: ModeDraft | tuple[ModeDraft, ...],
+        stage: str,
+        tile: int,
+        after: tuple[str | None, ...],
+        buffers: tuple[str, ...],
+    ) -> str:
+        return self.out.op(name, mode, stage=stage, tile=tile, after=after, buffers=buffers)
+
+    def _earlier(self, stage: str, c: int, depth: int) -> str | None:
+        return f"{stage}.{c - depth}" if c >= depth else None
+
+    def _load(self, width: int) -> tuple[ModeDraft, ...]:
+        """Return a mode per worker that may own the load, today's owner first."""
+        spec = self.spec
+        tiles = width // TILE * (spec.k // TILE)
+        others = [] if spec.fixed_owner else [w for w in range(self.workers) if w != spec.dma_owner]
+        ddr_bytes = TILE_BYTES[spec.weight_type][0]
+        return tuple(transfer(self.machine, w, ddr_bytes, tiles, "read") for w in (spec.dma_owner, *others))
+
+    def _store_us(self, elements: int) -> Fraction:
+        compute = cost.hvx_us(self.machine, "hvx_output", elements, self.workers)
+        return max(compute, cost.l2_write_us(self.machine, elements * 4))
+
+    def _scales(self) -> str:
+        return self.out.buffer("scales", SCALES_BYTES, self.tile_align, self.tile_align)
+
+    def _slots(self, c: int) -> tuple[str, str, str]:
+        """Names of the raw, fp16 weight and output slots of chunk ``c``; slots are rings of the given depth."""
+        spec, align = self.spec, self.tile_align
+        columns = min(self.n_chunk, spec.n)
+        tiles = columns // TILE * (spec.k // TILE)
+        raw_bytes = tiles * TILE_BYTES[spec.weight_type][1]
+        raw = self.out.buffer(f"raw.{c % spec.depth.raw}", raw_bytes, align, align)
+        weights = self.out.buffer(f"weights_f16.{c % spec.depth.weights}", spec.k * columns * 2, align, align)
+        output = self.out.buffer(f"output_f16.{c % spec.depth.output}", self.m_chunk * columns * 2, align, align)
+        return raw, weights, output
+
+    def _reference(
+        self,
+        first: int,
+        count: int,
+        load: dict[int, str],
+        dequantize: dict[int, str],
+        job: dict[int, str],
+        store: dict[int, str],
+    ) -> None:
+        """Append ggml's loop: pop A(i), B(i), push A(i + 2), submit C(i), wait C(i - 1), D(i - 1)."""
+        last = first + count
+        ahead = self.spec.depth.raw
+        self.loop += [load[c] for c in range(first, min(first + ahead, last))]
+        for c in range(first, last):
+            self.loop.append(dequantize[c])
+            if c + ahead < last:
+                self.loop.append(load[c + ahead])
+            self.loop.append(job[c])
+            if c > first:
+                self.loop.append(store[c - 1])
+        self.loop.append(store[last - 1])
+
+
+def vtcm_bytes(m_chunk: int, n_chunk: int, k: int, weight_type: WeightType, threads: int) -> int:
+    """Return the bytes of ggml-hexagon's VTCM layout: scales, activations, and the larger of the two work areas."""
+    tiles = n_chunk // TILE * (k // TILE)
+    permanent = SCALES_BYTES + m_chunk * k * 2
+    compute = 2 * (tiles * TILE_BYTES[weight_type][1] + m_chunk * n_chunk * 2 + k * n_chunk * 2)
+    staging = min(threads * 64 * k * 4, max(threads * 4 * k * 4, compute))
+    return permanent + max(compute, staging)
+
+
+def ggml_chunks(
+    m: int, k: int, n: int, weight_type: WeightType, available_bytes: int, threads: int = 8
+) -> tuple[int, int] | None:
+    """Return (m_chunk, n_chunk) as ggml-hexagon's parameter solver chooses them, or None when nothing fits.
+
+    It minimises ceil(M / mc) 3 N + ceil(N / nc) 2 M under capacity (ggml-org/ggml d99724f2, htp/matmul-ops.h).
+    """
+    rows = -(-m // TILE) * TILE
+    raw = k // TILE * TILE_BYTES[weight_type][1] // TILE
+    per_n = 2 * raw + 2 * 2 * k
+    best: tuple[int, int, int, int] | None = None
+    budget = available_bytes - 256
+    for n_chunk in range(n, 0, -TILE):
+        left = budget - n_chunk * per_n
+        m_chunk = min(rows, left // (2 * k + n_chunk * 4) // TILE * TILE)
+        if m_chunk <= 0 or vtcm_bytes(m_chunk, n_chunk, k, weight_type, threads) > available_bytes:
+            continue
+        blocks, chunks = -(-m // m_chunk), -(-n // n_chunk)
+        key = (blocks * 3 * n + chunks * 2 * m, -m_chunk * n_chunk, m_chunk, n_chunk)
+        if best is None or key[:2] < best[:2]:
+            best = key
+    return None if best is None else (best[2], best[3])

@@ -1,0 +1,148 @@
+"""``rmsnorm`` and ``copy``: row kernels, staged through VTCM by DMA or read and written through L2.
+
+``dma``: every HVX worker loads, computes and stores blocks of rows of its own, with its own DMA queue; nothing is
+forked or joined. The loop people run today is the same with two buffers per edge. ``direct``: all workers read DDR
+through L2 together and are held for the time that takes.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from hexloom.hwmodels import cost
+from hexloom.optimizer.draft import Builder, TaskDraft
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.engines import Transfers, hvx_gang, hvx_slice
+from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec
+
+if TYPE_CHECKING:
+    from hexloom.hwmodels import Machine
+    from hexloom.optimizer.draft import ModeDraft
+
+
+class RowKernel(Spec):
+    """``rows`` x ``cols`` elements, a block of ``rows_per_block`` rows at a time.
+
+    ``duration_us`` replaces the computed time of all blocks together (mode ``direct`` only).
+    """
+
+    rate: ClassVar[str]
+    gamma_rows: ClassVar[int] = 0
+
+    name: Name
+    rows: Count
+    cols: Count
+    element_bytes: Literal[1, 2, 4] = 4
+    mode: Literal["dma", "direct"] = "dma"
+    rows_per_block: Count | None = None
+    depth: Count = 2
+    workers: Count | None = None
+    duration_us: Microseconds | None = None
+    copies: Count = 1
+
+    def expand(self, machine: Machine) -> TaskDraft:
+        """Return the blocks of the task on ``machine``."""
+        workers = self.workers or machine.hvx_contexts
+        if self.mode == "direct":
+            return self._direct(machine, workers)
+        if self.duration_us is not None:
+            raise InvalidInputError(
+                f"task {self.name!r}: duration_us belongs to mode 'direct'; in mode 'dma' costs come from the bytes"
+            )
+        return self._staged(machine, workers)
+
+    def _direct(self, machine: Machine, workers: int) -> TaskDraft:
+        step = self.rows_per_block or -(-self.rows // 16)
+        out = Builder()
+        loop: list[str] = []
+        for tile, row in enumerate(range(0, self.rows, step)):
+            rows = min(step, self.rows - row)
+            if self.duration_us is not None:
+                us = self.duration_us * Fraction(rows, self.rows)
+            else:
+                n_bytes = rows * self.cols * self.element_bytes
+                us = max(
+                    cost.hvx_us(machine, self.rate, rows * self.cols, workers),
+                    cost.l2_read_us(machine, n_bytes, workers),
+                    cost.l2_write_us(machine, n_bytes),
+                )
+            mode = hvx_gang(machine, us, workers)
+            loop.append(out.op(f"compute.{tile}", mode, stage="compute", tile=tile))
+        return out.task(loop)
+
+    def _staged(self, machine: Machine, workers: int) -> TaskDraft:
+        step = self.rows_per_block or 1
+        row_bytes = self.cols * self.element_bytes
+        align = machine.vtcm.align_bytes.whole
+        blocks = -(-self.rows // step)
+        out = Builder()
+        transfer = Transfers(machine)
+        slices: dict[tuple[int, int], ModeDraft] = {}
+        loop: list[str] = []
+        first_use: dict[int, str] = {}
+        if self.gamma_rows:
+            for w in range(min(workers, blocks)):
+                gamma = out.buffer(f"gamma.{w}", self.gamma_rows * row_bytes, align)
+                mode = transfer(w, row_bytes, self.gamma_rows, "read")
+                first_use[w] = out.op(f"gamma_load.{w}", mode, stage="gamma_load", tile=0, buffers=(gamma,))
+                loop.append(first_use[w])
+        ahead: dict[int, list[str]] = {}
+        for block in range(blocks):
+            w, turn = block % workers, block // workers
+            rows = min(step, self.rows - block * step)
+            slot = turn % self.depth
+            source = out.buffer(f"in.{w}.{slot}", step * row_bytes, align)
+            target = out.buffer(f"out.{w}.{slot}", step * row_bytes, align)
+            oldest = block - self.depth * workers
+            load = out.op(
+                f"load.{block}",
+                transfer(w, row_bytes, rows, "read"),
+                stage="load",
+                tile=turn,
+                after=(f"compute.{oldest}" if oldest >= 0 else None,),
+                buffers=(source,),
+            )
+            gamma_buffers = (f"gamma.{w}",) if w in first_use else ()
+            if (w, rows) not in slices:
+                slices[w, rows] = hvx_slice(cost.hvx_us(machine, self.rate, rows * self.cols, 1), w)
+            compute = out.op(
+                f"compute.{block}",
+                slices[w, rows],
+                stage="compute",
+                tile=turn,
+                after=(load, f"store.{oldest}" if oldest >= 0 else None, first_use.get(w)),
+                buffers=(source, target, *gamma_buffers),
+            )
+            store = out.op(
+                f"store.{block}",
+                transfer(w, row_bytes, rows, "write"),
+                stage="store",
+                tile=turn,
+                after=(compute,),
+                buffers=(target,),
+            )
+            ahead.setdefault(w, []).extend((load, compute, store))
+        for names in ahead.values():
+            loads, rest = names[0::3], list(zip(names[1::3], names[2::3], strict=True))
+            loop += loads[: self.depth]
+            for turn, (compute, store) in enumerate(rest):
+                loop += [compute, store, *loads[turn + self.depth : turn + self.depth + 1]]
+        return out.task(loop)
+
+
+class RmsNorm(RowKernel):
+    """RMS norm of every row, times one row of weights that each worker keeps."""
+
+    rate: ClassVar[str] = "hvx_rmsnorm"
+    gamma_rows: ClassVar[int] = 1
+
+    kernel: Literal["rmsnorm"]
+
+
+class Copy(RowKernel):
+    """Copy through the vector unit: load, move, store."""
+
+    rate: ClassVar[str] = "hvx_copy"
+
+    kernel: Literal["copy"]

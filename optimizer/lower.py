@@ -1,0 +1,240 @@
+"""Lowering: a workload and a machine become an integer problem. The only bridge between physical units and ticks.
+
+The tick is the largest one that represents every duration: durations that the user wrote are exact, computed costs
+are first rounded up to whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+from hexloom.hwmodels import cost
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels import Explicit
+from hexloom.optimizer.kernels.engines import DMA, HMX, HVX
+from hexloom.optimizer.kernels.spec import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hexloom.hwmodels import Machine
+    from hexloom.optimizer.draft import ModeDraft, TaskDraft
+    from hexloom.optimizer.workload import Workload
+
+NANOSECOND = Fraction(1, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLoop:
+    """How one task is run today: op names in the order of its loop, and the cost of entering it, in ticks."""
+
+    task: str
+    loop: tuple[str, ...]
+    one_stage_at_a_time: bool
+    entry_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The problem, and for each task the loop that the baselines use."""
+
+    problem: Problem
+    loops: tuple[TaskLoop, ...]
+
+
+def lower(workload: Workload, machine: Machine) -> Lowered:
+    """Return the integer problem of ``workload`` on ``machine``.
+
+    Raises
+    ------
+    InvalidInputError
+        Something is wrong in the workload, or it needs more hardware threads than the machine has, or a forced
+        tick does not represent a given duration.
+    """
+    drafts = _expand(workload, machine)
+    entry_us = cost.overhead_us(machine, "op")
+    tick = _tick(workload, drafts, entry_us)
+
+    known: dict[int, Mode] = {}
+
+    def ticks(us: Fraction) -> int:
+        return math.ceil(us / tick)
+
+    def mode_of(draft: ModeDraft) -> Mode:
+        # Drafts live as long as this call, so their identity is a key; thousands of ops share a few modes.
+        if id(draft) not in known:
+            known[id(draft)] = _mode(draft, ticks)
+        return known[id(draft)]
+
+    ops: list[Op] = []
+    precedences: list[Precedence] = []
+    buffers: list[Buffer] = []
+    for task, draft in drafts.items():
+        prefix = f"{task}/" if len(drafts) > 1 else ""
+        users: dict[str, list[str]] = {buffer.name: [] for buffer in draft.buffers}
+        for op in draft.ops:
+            name = prefix + op.name
+            ops.append(
+                Op(
+                    name=name,
+                    task=task,
+                    stage=op.stage,
+                    tile=op.tile,
+                    modes=tuple(mode_of(mode) for mode in op.modes),
+                    deadline_ticks=None if op.deadline_us is None else math.floor(op.deadline_us / tick),
+                )
+            )
+            precedences += [Precedence(before=prefix + before, after=name) for before in op.after]
+            for used in dict.fromkeys(op.buffers):
+                users[used].append(name)
+        buffers += [
+            Buffer(
+                name=prefix + b.name,
+                size_bytes=b.size_bytes,
+                ops=tuple(users[b.name]),
+                align_bytes=b.align_bytes,
+                granule_bytes=b.granule_bytes,
+                address=b.address,
+                resident=b.resident,
+            )
+            for b in draft.buffers
+        ]
+    engines = _engines(workload, machine, ops)
+    _check_threads(engines, machine)
+    try:
+        problem = Problem(
+            name=workload.name,
+            tick_us=str(tick),
+            engines=engines,
+            ops=tuple(ops),
+            precedences=tuple(precedences),
+            buffers=tuple(buffers),
+            scratchpad=Scratchpad(
+                total_bytes=machine.vtcm.total_bytes.whole, reserved_bytes=machine.vtcm.reserved_bytes.whole
+            ),
+            entry_ticks=ticks(entry_us),
+        )
+    except ValidationError as error:
+        raise InvalidInputError(f"workload {workload.name!r}: {explain(error)}") from None
+    prefixes = {task: f"{task}/" if len(drafts) > 1 else "" for task in drafts}
+    loops = tuple(
+        TaskLoop(task, tuple(prefixes[task] + o for o in draft.loop), draft.one_stage_at_a_time, ticks(entry_us))
+        for task, draft in drafts.items()
+    )
+    return Lowered(problem, loops)
+
+
+def _expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:
+    own = {engine.name: engine.units for engine in workload.engines}
+    for name in own:
+        if name in (HVX, HMX, DMA):
+            raise InvalidInputError(f"engine {name!r} is the machine's; give your own another name")
+    drafts: dict[str, TaskDraft] = {}
+    for task in workload.tasks:
+        draft = task.expand(machine, own) if isinstance(task, Explicit) else task.expand(machine)
+        for copy in range(task.copies):
+            name = task.name if task.copies == 1 else f"{task.name}.{copy}"
+            if name in drafts:
+                raise InvalidInputError(f"two tasks are named {name!r}; names must differ")
+            drafts[name] = draft
+    return drafts
+
+
+def _tick(workload: Workload, drafts: dict[str, TaskDraft], entry_us: Fraction) -> Fraction:
+    given: list[Fraction] = []
+    computed: list[Fraction] = [entry_us]
+    modes = {id(mode): mode for draft in drafts.values() for op in draft.ops for mode in op.modes}
+    for mode in modes.values():
+        (given if mode.given else computed).extend([*(use.us for use in mode.uses), mode.latency_us])
+        computed += [mode.overhead_us, mode.issue_us, mode.poll_us]
+    rounded = [math.ceil(us / NANOSECOND) * NANOSECOND for us in computed]
+    tick = _common_divisor(given + rounded)
+    if workload.tick_us is None:
+        return tick
+    forced = workload.tick_us
+    added = sum((math.ceil(us / forced) * forced - us for us in _op_times(drafts)), Fraction(0))
+    if added:
+        best = _common_divisor(given)
+        raise InvalidInputError(
+            f"tick_us {_decimal(forced)}: rounding adds {_decimal(added)} us, use tick {_decimal(best)}"
+        )
+    return forced
+
+
+def _op_times(drafts: dict[str, TaskDraft]) -> Iterable[Fraction]:
+    return (mode.latency_us for draft in drafts.values() for op in draft.ops for mode in op.modes if mode.given)
+
+
+def _common_divisor(values: Iterable[Fraction]) -> Fraction:
+    positive = [v for v in values if v > 0]
+    if not positive:
+        return Fraction(1)
+    bottom = math.lcm(*(v.denominator for v in positive))
+    return Fraction(math.gcd(*(v.numerator * (bottom // v.denominator) for v in positive)), bottom)
+
+
+def _decimal(value: Fraction) -> str:
+    """Shortest decimal of ``value`` when it has one, else the fraction."""
+    scale = 0
+    while scale <= 12:
+        if (value * 10**scale).denominator == 1:
+            digits = str(int(value * 10**scale)).rjust(scale + 1, "0")
+            return digits if scale == 0 else f"{digits[:-scale]}.{digits[-scale:]}"
+        scale += 1
+    return str(value)
+
+
+def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int]) -> Mode:
+    dma = None
+    if draft.owner is not None:
+        dma = Dma(
+            owner_engine=draft.owner[0],
+            owner_unit=draft.owner[1],
+            issue_ticks=ticks(draft.issue_us),
+            poll_ticks=ticks(draft.poll_us),
+        )
+    return Mode(
+        name=draft.name,
+        uses=tuple(
+            Use(engine=use.engine, ticks=ticks(use.us), units=use.units, unit_ids=use.unit_ids) for use in draft.uses
+        ),
+        latency_ticks=ticks(draft.latency_us),
+        overhead_ticks=ticks(draft.overhead_us),
+        dma=dma,
+    )
+
+
+def _engines(workload: Workload, machine: Machine, ops: list[Op]) -> tuple[Engine, ...]:
+    """Return the engines that some op uses, the machine's first, DMA queues by owner."""
+    used: set[str] = set()
+    for op in ops:
+        for mode in op.modes:
+            used.update(use.engine for use in mode.uses)
+            if mode.dma is not None:
+                used.add(mode.dma.owner_engine)
+    found = []
+    if HVX in used:
+        found.append(Engine(name=HVX, units=machine.hvx_contexts))
+    if HMX in used:
+        found.append(Engine(name=HMX, units=machine.hmx_units))
+    found += [Engine(name=e.name, units=e.units, kind=e.kind) for e in workload.engines if e.name in used]
+    pipes = sorted((name for name in used if name.startswith(DMA)), key=lambda name: (len(name), name))
+    known = {engine.name for engine in found}
+    return (*found, *(Engine(name=name, kind="pipe") for name in pipes if name not in known))
+
+
+def _check_threads(engines: tuple[Engine, ...], machine: Machine) -> None:
+    workers = [engine for engine in engines if engine.kind == "worker"]
+    need = sum(engine.units for engine in workers)
+    if need > machine.hw_threads:
+        parts = ", ".join(f"{engine.name} {engine.units}" for engine in workers)
+        raise InvalidInputError(
+            f"the plan needs {need} hardware threads ({parts}), {machine.name} has {machine.hw_threads}; "
+            "make your own engines resources instead of workers, or use fewer HVX contexts"
+        )

@@ -1,0 +1,92 @@
+"""A decision seen by some of its ops alone, and decisions made from loops that people run today."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.decision import Decision
+from hexloom.formulations.packing import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexloom.formulations.problem import Problem
+
+
+def restrict(problem: Problem, decision: Decision, keep: frozenset[str], name: str) -> tuple[Problem, Decision]:
+    """Return the problem of the ops in ``keep`` (without entry cost) and what ``decision`` says about them."""
+    part = problem.restricted(keep, name)
+    kept = [i for i, op in enumerate(problem.ops) if op.name in keep]
+    place = {old: new for new, old in enumerate(kept)}
+    offsets = {buffer.name: at for buffer, at in zip(problem.buffers, decision.offsets, strict=True)}
+    return part, Decision(
+        modes=tuple(decision.modes[i] for i in kept),
+        units=tuple(decision.units[i] for i in kept),
+        actions=tuple(place[a] if a >= 0 else ~place[~a] for a in decision.actions if (a if a >= 0 else ~a) in place),
+        offsets=tuple(offsets[buffer.name] for buffer in part.buffers),
+        guards=tuple((place[a], place[b]) for a, b in decision.guards if a in place and b in place),
+    )
+
+
+def decision_of_loop(problem: Problem, loop: Sequence[int]) -> Decision | None:
+    """Return the decision in which every queue meets its ops in the order of ``loop``; None when memory forbids it.
+
+    Every op takes its fastest mode that needs no more units than exist, on the lowest unit ids. The owner of a
+    transfer waits for it right before the first op that needs its end. Buffers share addresses as late as the
+    scratchpad allows.
+    """
+    engines = {engine.name: engine for engine in problem.engines}
+    modes = []
+    for op in problem.ops:
+        fitting = [
+            m
+            for m, mode in enumerate(op.modes)
+            if all(u.ticks == 0 or u.units <= engines[u.engine].units for u in mode.uses)
+        ]
+        modes.append(min(fitting, key=lambda m, op=op: op.modes[m].duration_ticks))  # type: ignore[misc]
+    units = tuple(
+        tuple(
+            () if engines[use.engine].kind == "pipe" or use.ticks == 0 else use.unit_ids or tuple(range(use.units))
+            for use in op.modes[m].uses
+        )
+        for op, m in zip(problem.ops, modes, strict=True)
+    )
+    actions = with_waits(problem, modes, loop)
+    offsets = _late_sharing(problem, actions)
+    return None if offsets is None else Decision(tuple(modes), units, actions, offsets)
+
+
+def with_waits(problem: Problem, modes: Sequence[int], loop: Sequence[int]) -> tuple[int, ...]:
+    """Insert ``~i`` for every transfer i right before the first op in ``loop`` that follows it, else at the end."""
+    open_transfers: dict[int, None] = {}
+    actions: list[int] = []
+    for i in loop:
+        for p in problem.predecessors[i]:
+            if p in open_transfers:
+                del open_transfers[p]
+                actions.append(~p)
+        actions.append(i)
+        if problem.ops[i].modes[modes[i]].dma is not None:
+            open_transfers[i] = None
+    return (*actions, *(~i for i in open_transfers))
+
+
+def _late_sharing(problem: Problem, actions: Sequence[int]) -> tuple[int, ...] | None:
+    """Pack with lifetimes in action positions, stretched beyond their end as far as the capacity allows."""
+    position = {action: k for k, action in enumerate(actions)}
+    lives: list[tuple[int, int]] = []
+    for buffer in problem.buffers:
+        users = [problem.op_index[name] for name in buffer.ops]
+        if buffer.resident:
+            lives.append((-1, len(actions) + 1))
+        elif users:
+            ends = [position.get(~i, position[i]) for i in users]
+            lives.append((min(position[i] for i in users), max(ends) + 1))
+        else:
+            lives.append((0, 0))
+    stretch = len(actions)
+    while True:
+        offsets = pack(problem, [(born, died + stretch if died > born else died) for born, died in lives])
+        if offsets is not None or stretch == 0:
+            return offsets
+        stretch //= 2

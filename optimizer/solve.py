@@ -1,0 +1,282 @@
+"""``solve()``: from a workload and a machine, or a problem, to a checked schedule."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib.metadata import version
+from typing import Literal
+
+from hexloom.formulations.bounds import Bounds, lower_bounds
+from hexloom.formulations.decision import Decision, Simulated
+from hexloom.formulations.feasibility import Shortfall, first_shortfall
+from hexloom.formulations.local_search import Limit, LocalSearch
+from hexloom.formulations.problem import Problem
+from hexloom.hwmodels import Machine, load_hw
+from hexloom.optimizer.attribution import advise, answer_of, attribute
+from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
+from hexloom.optimizer.check import check_schedule
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
+from hexloom.optimizer.lower import Lowered, TaskLoop, lower
+from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.schedule import Advice, BoundRow, Gain, OpRow, Schedule
+from hexloom.optimizer.simulate import Timeline, simulate
+from hexloom.optimizer.workload import Workload
+
+Progress = Callable[[Fraction, Fraction], None]
+
+
+class CheckFailedError(Exception):
+    """A schedule of our own did not pass the checker: a bug in hexloom, never the user's fault."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `solve` found.
+
+    ``status`` is ``OPTIMAL`` (a schedule equal to a bound), ``FEASIBLE`` (a schedule), ``INFEASIBLE`` (proven; see
+    ``infeasibility``) or ``LIMIT`` (no schedule was found and none is excluded).
+    """
+
+    status: Literal["OPTIMAL", "FEASIBLE", "INFEASIBLE", "LIMIT"]
+    schedule: Schedule | None
+    infeasibility: Infeasibility | None
+    wall_s: float
+    evaluations: int = 0
+    interrupted: bool = False
+
+    @property
+    def makespan_us(self) -> Fraction | None:
+        """Makespan in microseconds (ticks for a problem in bare ticks)."""
+        return None if self.schedule is None else self.schedule.us(self.schedule.makespan)
+
+    @property
+    def lower_bound_us(self) -> Fraction | None:
+        """Best lower bound for any start times, in microseconds (or ticks)."""
+        return None if self.schedule is None else self.schedule.us(self.schedule.lower_bound)
+
+    @property
+    def plan_bound_us(self) -> Fraction | None:
+        """Best lower bound for event-driven plans, in microseconds (or ticks)."""
+        return None if self.schedule is None else self.schedule.us(self.schedule.plan_bound)
+
+    @property
+    def gap(self) -> Fraction | None:
+        """(makespan - lower_bound) / makespan."""
+        return None if self.schedule is None else self.schedule.gap
+
+    @property
+    def plan_gap(self) -> Fraction | None:
+        """(makespan - plan_bound) / makespan."""
+        return None if self.schedule is None else self.schedule.plan_gap
+
+    @property
+    def bounds(self) -> dict[str, Fraction]:
+        """Every bound by name, in microseconds (or ticks)."""
+        schedule = self.schedule
+        return {} if schedule is None else {b.name: schedule.us(b.ticks) for b in schedule.bounds}
+
+    @property
+    def bottleneck(self) -> str | None:
+        """Engine that the best bound names, or ``critical_path``."""
+        if self.schedule is None:
+            return None
+        best = self.schedule.bounds[0]
+        return best.engine or best.name
+
+    @property
+    def certificate(self) -> str | None:
+        """Kind of proof behind the lower bound."""
+        return None if self.schedule is None else self.schedule.certificate
+
+
+def solve(
+    work: Workload | Problem,
+    hw: Machine | str | None = None,
+    *,
+    time_limit_s: float = 10.0,
+    contention: str = "none",
+    seed: int | None = None,
+    on_progress: Progress | None = None,
+) -> Result:
+    """Find a schedule of ``work``, prove how far it can be from the best, and check it.
+
+    Parameters
+    ----------
+    work
+        A workload in physical units, or a problem in ticks.
+    hw
+        Machine or the name of one; defaults to the one that the workload names. Not used with a problem.
+    time_limit_s
+        Seconds of search. With a ``seed`` it is counted in work instead of wall time, so that the same seed gives
+        the same schedule on any machine.
+    contention
+        Only ``none``: channels are ignored.
+    on_progress
+        Called with (makespan, bound) in microseconds at every improvement.
+
+    Raises
+    ------
+    InvalidInputError
+        The input is wrong; the message is one line.
+    """
+    started = time.monotonic()
+    if contention != "none":
+        raise InvalidInputError(
+            f"contention {contention!r} is not available in this version; known: none (channels are ignored)"
+        )
+    if not time_limit_s >= 0:
+        raise InvalidInputError(f"time limit {time_limit_s} s must not be negative")
+    machine: Machine | None = None
+    if isinstance(work, Problem):
+        lowered = Lowered(work, _loops_of(work))
+    else:
+        name = hw if hw is not None else work.hw
+        if name is None:
+            raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
+        machine = name if isinstance(name, Machine) else load_hw(name)
+        lowered = lower(work, machine)
+    problem = lowered.problem
+    shortfall = first_shortfall(problem)
+    if shortfall is not None:
+        return _infeasible(problem, shortfall, started)
+    bounds = lower_bounds(problem)
+    shortfall = first_shortfall(problem, bounds.heads_tails)
+    if shortfall is not None:
+        return _infeasible(problem, shortfall, started)
+
+    found = baselines(problem, lowered.loops)
+    limit = Limit(time_limit_s, deterministic=seed is not None)
+    tell = None
+    if on_progress is not None:
+        tick, report = problem.tick or Fraction(1), on_progress
+
+        def tell(ticks: int, bound: int) -> None:
+            report(ticks * tick, bound * tick)
+
+    search = LocalSearch(problem, bounds, _evaluate, limit, seed or 0, tell)
+    incumbent = back_to_back(problem, found)
+    outcome = search.run(() if incumbent is None else (incumbent,))
+    if outcome.decision is None:
+        if outcome.proven_infeasible:
+            have = problem.scratchpad.available_bytes
+            need = have + 1
+            return _infeasible(problem, Shortfall("order", None, "scratchpad", need, have, "B"), started)
+        return Result("LIMIT", None, None, time.monotonic() - started, outcome.evaluations, limit.interrupted)
+    schedule = _schedule(lowered, bounds, found, outcome.decision, work, machine, seed)
+    violations = check_schedule(schedule)
+    if violations:
+        raise CheckFailedError("; ".join(v.message for v in violations[:5]))
+    wall = time.monotonic() - started
+    return Result(schedule.status, schedule, None, wall, outcome.evaluations, limit.interrupted)
+
+
+def _infeasible(problem: Problem, shortfall: Shortfall, started: float) -> Result:
+    return Result("INFEASIBLE", None, explain_shortfall(problem, shortfall), time.monotonic() - started)
+
+
+def _evaluate(problem: Problem, decision: Decision) -> Simulated:
+    timeline = simulate(problem, make_plan(problem, decision))
+    times = [timeline.times[op.name] for op in problem.ops]
+    late = any(
+        op.deadline_ticks is not None and t.observed > op.deadline_ticks
+        for op, t in zip(problem.ops, times, strict=True)
+    )
+    return Simulated(timeline.makespan, tuple(t.transfer_start for t in times), tuple(t.observed for t in times), late)
+
+
+def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
+    """Tasks of a bare problem: by label, in file order, each with the plan's own entry."""
+    tasks: dict[str, list[str]] = {}
+    for op in problem.ops:
+        tasks.setdefault(op.task, []).append(op.name)
+    place = {op: k for k, op in enumerate(problem.topological_order)}
+    return tuple(
+        TaskLoop(task, tuple(sorted(names, key=lambda n: place[problem.op_index[n]])), False, problem.entry_ticks)
+        for task, names in tasks.items()
+    )
+
+
+def _schedule(
+    lowered: Lowered,
+    bounds: Bounds,
+    found: Baselines,
+    decision: Decision,
+    work: Workload | Problem,
+    machine: Machine | None,
+    seed: int | None,
+) -> Schedule:
+    problem = lowered.problem
+    plan = make_plan(problem, decision)
+    timeline = simulate(problem, plan)
+    bound = bounds.best.ticks
+    proven = timeline.makespan == bound
+    bottleneck = bounds.best.engine
+    gain = attribute(problem, decision, timeline, found, bottleneck)
+    advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
+    if advice is not None and machine is not None and isinstance(work, Workload):
+        advice = _with_flips(advice, work, machine, decision, bottleneck)
+    return Schedule(
+        name=problem.name,
+        tool=f"hexloom {version('hexloom')}",
+        machine=None if machine is None else machine.name,
+        machine_digest=None if machine is None else machine.digest(),
+        workload_digest=work.digest(),
+        seed=seed,
+        status="OPTIMAL" if proven else "FEASIBLE",
+        optimal_in="free_start" if proven else None,
+        makespan=timeline.makespan,
+        lower_bound=bound,
+        plan_bound=bound,
+        bounds=tuple(BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail) for b in bounds.found),
+        baselines={"serial": found.serial, "existing": found.existing},
+        gain=gain,
+        advice=advice,
+        problem=problem,
+        plan=plan,
+        rows=_rows(problem, timeline),
+    )
+
+
+def _rows(problem: Problem, timeline: Timeline) -> tuple[OpRow, ...]:
+    rows = []
+    for op in problem.ops:
+        t = timeline.times[op.name]
+        rows.append(
+            OpRow(
+                op=op.name,
+                start=t.start,
+                end=t.end,
+                transfer_start=t.transfer_start,
+                done=t.done,
+                wait_start=t.wait_start,
+                observed=t.observed,
+            )
+        )
+    return tuple(rows)
+
+
+def _with_flips(advice: Advice, work: Workload, machine: Machine, decision: Decision, bottleneck: str | None) -> Advice:
+    """Ask again with every overhead at the other end of its range: the same plan, other costs."""
+    flips: list[str] = []
+    for name in machine.ranged():
+        if not name.startswith("overheads."):
+            continue
+        for end in ("low", "high"):
+            changed = machine.with_values({name: end})
+            if changed == machine:
+                continue
+            gain = _gain_at(work, changed, decision, bottleneck)
+            if gain is not None and answer_of(gain) != advice.answer:
+                flips.append(f"{name.removeprefix('overheads.')} {end}: {answer_of(gain)}")
+    return advice.model_copy(update={"flips": tuple(flips)})
+
+
+def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None) -> Gain | None:
+    lowered = lower(work, machine)
+    timeline = simulate(lowered.problem, make_plan(lowered.problem, decision))
+    found = baselines(lowered.problem, lowered.loops, serial=False)
+    return attribute(lowered.problem, decision, timeline, found, bottleneck)

@@ -1,0 +1,140 @@
+"""The workload file: independent tasks in physical units. YAML or JSON; unknown keys are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
+
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels import Copy, Explicit, MatmulW4A16, RmsNorm
+from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec, explain
+
+
+def _kernel(data: Any) -> str:
+    if isinstance(data, dict):
+        return str(data.get("kernel", "explicit"))
+    return str(getattr(data, "kernel", "explicit"))
+
+
+Task = Annotated[
+    Annotated[MatmulW4A16, Tag("matmul_w4a16")]
+    | Annotated[RmsNorm, Tag("rmsnorm")]
+    | Annotated[Copy, Tag("copy")]
+    | Annotated[Explicit, Tag("explicit")],
+    Discriminator(
+        _kernel,
+        custom_error_type="unknown_kernel",
+        custom_error_message="there is no such kernel; known: matmul_w4a16, rmsnorm, copy, or ops of your own",
+    ),
+]
+
+
+class UserEngine(Spec):
+    """An engine beside the machine's: a hardware thread of its own (``worker``), or counted units (``resource``)."""
+
+    name: Name
+    units: Count = 1
+    kind: Literal["worker", "resource"] = "resource"
+
+
+class Workload(Spec):
+    """Tasks whose inputs are ready and that do not depend on each other.
+
+    ``hw`` is the machine when none is named beside the file; ``tick_us`` forces the length of a tick.
+    """
+
+    schema_: Literal["hexloom.workload/1"] = Field(default="hexloom.workload/1", alias="schema")
+    name: Name
+    title: str = ""
+    hw: Name | None = None
+    tick_us: Microseconds | None = None
+    engines: tuple[UserEngine, ...] = ()
+    tasks: tuple[Task, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        for kind, names in (
+            ("task", [task.name for task in self.tasks]),
+            ("engine", [engine.name for engine in self.engines]),
+        ):
+            for name in names:
+                if names.count(name) > 1:
+                    raise ValueError(f"two {kind}s are named {name!r}; names must differ")
+        if self.tick_us == 0:
+            raise ValueError("tick_us must be above 0")
+        return self
+
+    @classmethod
+    def load(cls, path: str | Path) -> Workload:
+        """Read a workload file.
+
+        Raises
+        ------
+        InvalidInputError
+            One line with every fault: where, what, and the nearest known key.
+        """
+        return cls.from_data(read_data(Path(path)), str(path))
+
+    @classmethod
+    def from_data(cls, data: Any, source: str = "workload") -> Workload:
+        """Validate plain data; ``source`` names it in errors."""
+        if not isinstance(data, dict):
+            raise InvalidInputError(f"{source}: expected keys and values, got {type(data).__name__}")
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise InvalidInputError(f"{source}: {explain(error)}") from None
+
+    def to_json(self) -> str:
+        """Return the canonical JSON of the workload."""
+        return self.model_dump_json(by_alias=True, exclude_defaults=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Workload:
+        """Read what `to_json` wrote."""
+        return cls.from_data(json.loads(text))
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON, hexadecimal."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a key that is written twice; plain YAML would keep the last one silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, str | int) and key in seen:
+                raise yaml.MarkedYAMLError(problem=f"key {key!r} is written twice", problem_mark=key_node.start_mark)
+            seen.add(key if isinstance(key, str | int) else id(key_node))
+        return super().construct_mapping(node, deep)
+
+
+def read_data(path: Path) -> Any:
+    """Read YAML or JSON from ``path`` (``-``: standard input) into plain data; one-line errors."""
+    import sys
+
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidInputError(f"{path}: cannot be read: {reason}") from None
+    try:
+        if path.suffix == ".json":
+            return json.loads(text)
+        return yaml.load(text, Loader=_UniqueKeys)
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise InvalidInputError(f"{path}: not YAML{where}: {getattr(error, 'problem', None) or error}") from None
+    except (RecursionError, ValueError) as error:
+        raise InvalidInputError(f"{path}: cannot be read: {error}") from None
