@@ -7,7 +7,8 @@ Nothing here is shared with the product but the data of `Problem`. The class sea
   until the transfer is done.
 * Units of an engine without threads change hands when the result of their user exists, because only that is
   observable.
-* A buffer has its address from the start of its first op to the observed end of its last.
+* A buffer has its address from the start of its first op to the observed end of its last. One that is never alive
+  needs an address inside the scratchpad all the same.
 * Transfers take their pipes in order of issue; one that finds its pipes taken lets later ones pass. All that happens
   at one instant happens before the next transfer is chosen.
 
@@ -28,7 +29,7 @@ import networkx as nx
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.problem import Buffer, Mode, Problem
     from hexloom.optimizer.plan import Plan
     from hexloom.optimizer.simulate import OpTimes
 
@@ -133,7 +134,7 @@ class _Search:
                     if use.unit_ids is not None and use.engine not in self.pipe_of:
                         self.special |= {self.lane_of[use.engine, u] for u in use.unit_ids}
         self.room = max(0, problem.scratchpad.total_bytes - problem.scratchpad.reserved_bytes)
-        self.size = [-(-b.size_bytes // b.granule_bytes) * b.granule_bytes for b in problem.buffers]
+        self.size = [_size(b) for b in problem.buffers]
         self.users = [sorted({at[name] for name in b.ops}) for b in problem.buffers]
         self.buffers_of = [[b for b, users in enumerate(self.users) if i in users] for i in range(n)]
         self.tail = [0] * n
@@ -201,6 +202,9 @@ class _Search:
         if self.static is not None:
             yield base
             return
+        # What is never alive needs a legal address all the same.
+        if not all(any(True for _ in self._addresses(b, base.places)) for b in range(len(base.places))):
+            return
         residents = [b for b, buffer in enumerate(problem.buffers) if buffer.resident]
         yield from (base._replace(places=places) for places in self._placements(base.places, residents))
 
@@ -220,7 +224,8 @@ class _Search:
         """Every address that buffer ``b`` can have beside the live ones."""
         buffer, size = self.problem.buffers[b], self.size[b]
         if size == 0:
-            yield buffer.address or 0
+            if (buffer.address or 0) <= self.room:
+                yield buffer.address or 0
             return
         tried = range(0, self.room - size + 1, buffer.align_bytes) if buffer.address is None else (buffer.address,)
         for address in tried:
@@ -507,6 +512,7 @@ def order_graph(problem: Problem, plan: Plan) -> nx.DiGraph:
     the end of its result.
     """
     modes = chosen_modes(problem, plan)
+    workers = {e.name for e in problem.engines if e.kind == "worker"}
     graph = nx.DiGraph()
     for op in problem.ops:
         graph.add_edge(("start", op.name), ("known", op.name))
@@ -517,7 +523,7 @@ def order_graph(problem: Problem, plan: Plan) -> nx.DiGraph:
             if previous is not None:
                 graph.add_edge(previous, here)
             mode = modes[entry.op]
-            whole = all(use.ticks in (0, mode.latency_ticks) for use in mode.uses)
+            whole = all(use.ticks in (0, mode.latency_ticks) for use in mode.uses if use.engine in workers)
             previous = ("known", entry.op) if entry.action == "run" and whole else here
     for wait in plan.waits:
         graph.add_edge(("known", wait.before), ("start", wait.after))
@@ -530,109 +536,156 @@ def chosen_modes(problem: Problem, plan: Plan) -> dict[str, Mode]:
     return {op.name: op.modes[assigned[op.name]] for op in problem.ops}
 
 
-def shared_bytes(problem: Problem, plan: Plan) -> list[tuple[int, int]]:
+def shared_bytes(problem: Problem, plan: Plan) -> list[tuple[Buffer, Buffer]]:
     """Return the pairs of buffers that are used and have bytes in common."""
-    spans = []
-    for b, buffer in enumerate(problem.buffers):
-        size = -(-buffer.size_bytes // buffer.granule_bytes) * buffer.granule_bytes
-        if size and (buffer.ops or buffer.resident):
-            spans.append((plan.addresses[buffer.name], plan.addresses[buffer.name] + size, b))
-    return [(a, b) for (x, y, a), (u, v, b) in combinations(spans, 2) if x < v and u < y]
+    used = [b for b in problem.buffers if _size(b) and (b.ops or b.resident) and b.name in plan.addresses]
+    at = plan.addresses
+    return [
+        (a, b)
+        for a, b in combinations(used, 2)
+        if at[a.name] < at[b.name] + _size(b) and at[b.name] < at[a.name] + _size(a)
+    ]
 
 
-def faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes]) -> list[str]:
-    """Return what is wrong with a plan and its times, one line each: the rules of a schedule, checked plainly."""
-    found: list[str] = []
+def plan_faults(problem: Problem, plan: Plan) -> list[str]:
+    """Return what can go wrong with a plan under some timing, one line each: the rules, checked plainly."""
+    found = _address_faults(problem, plan)
+    names = [op.name for op in problem.ops]
+    if sorted(a.op for a in plan.assignments) != sorted(names):
+        return [*found, "not every op is assigned once"]
+    if any(not 0 <= a.mode < len(op.modes) for a in plan.assignments for op in problem.ops if op.name == a.op):
+        return [*found, "a mode does not exist"]
     modes = chosen_modes(problem, plan)
-    units = {a.op: a.units for a in plan.assignments}
+    kinds = {e.name: e.kind for e in problem.engines}
+    count = {e.name: e.units for e in problem.engines}
+    expected: list[tuple[str, int, str, str]] = []
+    holders: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for assignment in plan.assignments:
+        name, mode = assignment.op, modes[assignment.op]
+        if mode.dma is not None:
+            owner = (mode.dma.owner_engine, mode.dma.owner_unit)
+            expected += [(*owner, "start", name), (*owner, "wait", name)]
+        asked = {use.engine: use for use in mode.uses if use.ticks > 0 and kinds[use.engine] != "pipe"}
+        if {engine for engine, ids in assignment.units.items() if ids} != set(asked):
+            found.append(f"{name} holds other engines than it asks for")
+        for engine, ids in assignment.units.items():
+            use = asked.get(engine)
+            if use is None:
+                continue
+            if len(ids) != use.units or len(set(ids)) != use.units or not all(0 <= u < count[engine] for u in ids):
+                found.append(f"{name} holds units {ids} of {engine}")
+            if use.unit_ids is not None and set(ids) != set(use.unit_ids):
+                found.append(f"{name} holds units {ids} of {engine}, not {use.unit_ids}")
+            for u in ids:
+                if kinds[engine] == "worker":
+                    expected.append((engine, u, "run", name))
+                else:
+                    holders[engine, u].append(name)
+    actual = [(queue.engine, queue.unit, e.action, e.op) for queue in plan.queues for e in queue.entries]
+    lanes = [(queue.engine, queue.unit) for queue in plan.queues]
+    if sorted(expected) != sorted(actual) or len(set(lanes)) != len(lanes):
+        return [*found, "the queues do not hold every step once, where it belongs"]
+    if not {name for wait in plan.waits for name in (wait.before, wait.after)} <= set(names):
+        return [*found, "a wait names no op"]
     graph = order_graph(problem, plan)
     if not nx.is_directed_acyclic_graph(graph):
-        return ["the order of the plan is a cycle"]
+        return [*found, "the order of the plan is a cycle"]
     reach = {node: nx.descendants(graph, node) for node in graph}
 
     def ordered(a: str, b: str) -> bool:
-        return ("start", b) in reach["known", a] and times[a].observed <= times[b].start
+        return ("start", b) in reach["known", a]
 
-    entries: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
-    for queue in plan.queues:
-        for entry in queue.entries:
-            entries[entry.op].append((entry.action, queue.engine, queue.unit))
-    lanes: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
-    pipes: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-    holders: dict[tuple[str, int], list[str]] = defaultdict(list)
-    kinds = {e.name: e.kind for e in problem.engines}
-    for op in problem.ops:
-        name, mode, at = op.name, modes[op.name], times[op.name]
-        if at.start < problem.entry_ticks:
-            found.append(f"{name} starts before the entry is over")
-        if mode.dma is not None:
-            owner = (mode.dma.owner_engine, mode.dma.owner_unit)
-            if entries[name] != [("start", *owner), ("wait", *owner)]:
-                found.append(f"{name} is not started and awaited by its owner")
-            if at.transfer_start < at.start + mode.dma.issue_ticks or at.wait_start < at.start + mode.dma.issue_ticks:
-                found.append(f"{name} moves or is awaited before it is issued")
-            if at.done != at.transfer_start + mode.latency_ticks:
-                found.append(f"{name} does not take its latency")
-            if at.observed != max(at.done, at.wait_start) + mode.dma.poll_ticks:
-                found.append(f"{name} is not observed when it is done")
-            lanes[owner] += [(at.start, at.start + mode.dma.issue_ticks), (at.wait_start, at.observed)]
-            for use in mode.uses:
-                pipes[use.engine].append((at.transfer_start, at.transfer_start + use.ticks, use.units))
-            continue
-        if not at.done == at.observed == at.start + mode.overhead_ticks + mode.latency_ticks:
-            found.append(f"{name} does not take its duration")
-        queued = []
-        for use in mode.uses:
-            ids = units[name].get(use.engine, ())
-            if use.ticks == 0:
-                continue
-            if len(set(ids)) != use.units or (use.unit_ids is not None and set(ids) != set(use.unit_ids)):
-                found.append(f"{name} holds units {ids} of {use.engine}")
-            for u in ids:
-                if kinds[use.engine] == "worker":
-                    queued.append(("run", use.engine, u))
-                    lanes[use.engine, u].append((at.start, at.start + mode.overhead_ticks + use.ticks))
-                else:
-                    holders[use.engine, u].append(name)
-        if sorted(queued) != sorted(entries[name]):
-            found.append(f"{name} is not in exactly the queues of its threads")
-    for lane, busy in lanes.items():
-        busy.sort()
-        found += [f"{lane} does two things at once: {a}, {b}" for a, b in combinations(busy, 2) if _meet(a, b)]
-    for pipe, moved in pipes.items():
-        capacity = next(e.units for e in problem.engines if e.name == pipe)
-        for moment in {start for start, _, _ in moved}:
-            if sum(u for start, end, u in moved if start <= moment < end) > capacity:
-                found.append(f"{pipe} has more than {capacity} units in use at {moment}")
-    for lane, names in holders.items():
+    for lane, users in holders.items():
         found += [
             f"{a} and {b} share {lane} without an order"
-            for a, b in combinations(names, 2)
+            for a, b in combinations(users, 2)
             if not ordered(a, b) and not ordered(b, a)
         ]
-    for edge in problem.precedences:
-        if not ordered(edge.before, edge.after):
-            found.append(f"{edge.after} does not wait for {edge.before}")
-    room = problem.scratchpad.total_bytes - problem.scratchpad.reserved_bytes
-    for buffer in problem.buffers:
-        at_byte = plan.addresses[buffer.name]
-        size = -(-buffer.size_bytes // buffer.granule_bytes) * buffer.granule_bytes
-        if not size or not (buffer.ops or buffer.resident):
-            continue
-        if at_byte % buffer.align_bytes or (buffer.address is not None and buffer.address != at_byte):
-            found.append(f"{buffer.name} may not lie at {at_byte}")
-        if at_byte < 0 or at_byte + size > room:
-            found.append(f"{buffer.name} ends at {at_byte + size}, beyond {room}")
-    for a, b in shared_bytes(problem, plan):
-        first, second = problem.buffers[a], problem.buffers[b]
+    found += [f"{e.after} does not wait for {e.before}" for e in problem.precedences if not ordered(e.before, e.after)]
+    for first, second in shared_bytes(problem, plan):
         apart = any(
             all(ordered(x, y) for x in before.ops for y in after.ops)
             for before, after in ((first, second), (second, first))
         )
         if first.resident or second.resident or not apart:
+            found.append(f"{first.name} and {second.name} share bytes without an order")
+    return found
+
+
+def _address_faults(problem: Problem, plan: Plan) -> list[str]:
+    found: list[str] = []
+    room = max(0, problem.scratchpad.total_bytes - problem.scratchpad.reserved_bytes)
+    if set(plan.addresses) != {buffer.name for buffer in problem.buffers}:
+        return ["not every buffer has an address"]
+    for buffer in problem.buffers:
+        at = plan.addresses[buffer.name]
+        if at % buffer.align_bytes or buffer.address not in (None, at):
+            found.append(f"{buffer.name} may not lie at {at}")
+        if at < 0 or at + _size(buffer) > room:
+            found.append(f"{buffer.name} ends at {at + _size(buffer)}, beyond {room}")
+    return found
+
+
+def time_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes]) -> list[str]:
+    """Return what is wrong with the times of a sound plan, one line each."""
+    found: list[str] = []
+    modes = chosen_modes(problem, plan)
+    lanes: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    pipes: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for assignment in plan.assignments:
+        name, mode, at = assignment.op, modes[assignment.op], times[assignment.op]
+        if at.start < problem.entry_ticks:
+            found.append(f"{name} starts before the entry is over")
+        if mode.dma is None:
+            held = [mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0]
+            done = at.start + mode.overhead_ticks + mode.latency_ticks
+            right = (at.start + max(held, default=0), at.start, done, done, done)
+            if right != (at.end, at.transfer_start, at.done, at.wait_start, at.observed):
+                found.append(f"{name} does not take its duration")
+            for use in mode.uses:
+                for u in assignment.units.get(use.engine, ()):
+                    lanes[use.engine, u].append((at.start, at.start + mode.overhead_ticks + use.ticks))
+            continue
+        dma = mode.dma
+        seen = max(at.done, at.wait_start) + dma.poll_ticks
+        if (at.start + dma.issue_ticks, at.transfer_start + mode.latency_ticks, seen) != (at.end, at.done, at.observed):
+            found.append(f"{name} does not take its issue, its latency or its poll")
+        if at.transfer_start < at.end or at.wait_start < at.end:
+            found.append(f"{name} moves or is awaited before it is issued")
+        lanes[dma.owner_engine, dma.owner_unit] += [(at.start, at.end), (at.wait_start, at.observed)]
+        for use in mode.uses:
+            pipes[use.engine].append((at.transfer_start, at.transfer_start + use.ticks, use.units))
+    for lane, busy in lanes.items():
+        long = sorted(span for span in busy if span[0] < span[1])
+        found += [f"{lane} does two things at once: {a}, {b}" for a, b in combinations(long, 2) if b[0] < a[1]]
+    for engine in problem.engines:
+        moved = pipes[engine.name]
+        for moment in {start for start, _, _ in moved}:
+            if sum(u for start, end, u in moved if start <= moment < end) > engine.units:
+                found.append(f"{engine.name} has more than {engine.units} units in use at {moment}")
+    orders = [(w.before, w.after) for w in plan.waits] + [(e.before, e.after) for e in problem.precedences]
+    found += [f"{b} starts before {a} is known" for a, b in orders if times[b].start < times[a].observed]
+    for queue in plan.queues:
+        begins = [times[e.op].wait_start if e.action == "wait" else times[e.op].start for e in queue.entries]
+        if begins != sorted(begins):
+            found.append(f"{queue.engine}[{queue.unit}] does not keep its order")
+    last = max(max(t.observed, t.end) for t in times.values())
+    for first, second in shared_bytes(problem, plan):
+        spans = [
+            (0, last)
+            if b.resident
+            else (min(times[name].start for name in b.ops), max(times[name].observed for name in b.ops))
+            for b in (first, second)
+        ]
+        if max(start for start, _ in spans) < min(end for _, end in spans):
             found.append(f"{first.name} and {second.name} share bytes while both are alive")
     return found
 
 
-def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return a[0] < b[1] and b[0] < a[1]
+def faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes]) -> list[str]:
+    """Return what is wrong with a plan and its times."""
+    return plan_faults(problem, plan) or time_faults(problem, plan, times)
+
+
+def _size(buffer: Buffer) -> int:
+    return -(-buffer.size_bytes // buffer.granule_bytes) * buffer.granule_bytes

@@ -12,6 +12,7 @@ from oracle import OracleLimit, Witness, chosen_modes, faults, optimum, order_gr
 from strategies import problems
 
 from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.decision import Decision, Simulated
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.local_search import Found, Limit, LocalSearch
 from hexloom.optimizer.planner import make_plan
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn
 
-    from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Mode, Problem
     from hexloom.optimizer.plan import Plan
 
@@ -45,8 +45,10 @@ def searched(problem: Problem, seed: int = 0) -> Found:
     return LocalSearch(problem, lower_bounds(problem), _evaluate, limit, seed).run()
 
 
-def _evaluate(problem: Problem, decision: Decision) -> int:
-    return simulate(problem, make_plan(problem, decision)).makespan
+def _evaluate(problem: Problem, decision: Decision) -> Simulated:
+    timeline = simulate(problem, make_plan(problem, decision))
+    rows = [timeline.times[op.name] for op in problem.ops]
+    return Simulated(timeline.makespan, tuple(r.transfer_start for r in rows), tuple(r.observed for r in rows))
 
 
 @st.composite
@@ -133,8 +135,7 @@ def _required(problem: Problem, plan: Plan, decision: Decision, graph: nx.DiGrap
     for names in users.values():
         yield from pairwise(sorted(names, key=lambda name: started[name]))
     for pair in shared_bytes(problem, plan):
-        one, other = (problem.buffers[b] for b in pair)
-        first, second = sorted((one, other), key=lambda buffer: min(started[name] for name in buffer.ops))
+        first, second = sorted(pair, key=lambda buffer: min(started[name] for name in buffer.ops))
         for a in first.ops:
             yield from ((a, b) for b in second.ops if a != b)
 
