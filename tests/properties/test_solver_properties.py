@@ -13,6 +13,7 @@ from strategies import problems
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.decision import Decision, Simulated
+from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.local_search import Found, Limit, LocalSearch
 from hexloom.optimizer.planner import make_plan
@@ -41,6 +42,9 @@ def best(problem: Problem) -> Witness | None:
 
 
 def searched(problem: Problem, seed: int = 0) -> Found:
+    """Arithmetic first, then the search."""
+    if first_shortfall(problem) is not None:
+        return Found(None, 0, 0, proven_infeasible=True)
     limit = Limit(SEARCH_SECONDS, deterministic=True)
     return LocalSearch(problem, lower_bounds(problem), _evaluate, limit, seed).run()
 
@@ -69,6 +73,7 @@ def policies(draw: DrawFn, problem: Problem) -> Policy:
 def decided(draw: DrawFn, **kwargs: Any) -> tuple[Problem, Decision]:
     """A problem and a decision of the list scheduler for it."""
     problem = draw(problems(**kwargs))
+    assume(first_shortfall(problem) is None)
     decision = list_schedule(problem, draw(policies(problem)))
     assume(decision is not None)
     assert decision is not None
@@ -228,6 +233,12 @@ def test_local_search_finds_a_decision_whenever_there_is_one(problem: Problem) -
     found = best(problem)
     result = searched(problem)
     assert (result.decision is None) == (found is None)
+
+
+@given(problems())
+def test_what_arithmetic_refuses_has_no_plan(problem: Problem) -> None:
+    if first_shortfall(problem, lower_bounds(problem).heads_tails) is not None:
+        assert best(problem) is None
 
 
 @given(problems(), st.integers(0, 3))
