@@ -12,10 +12,10 @@ from oracle import OracleLimit, Witness, chosen_modes, faults, optimum, order_gr
 from strategies import problems
 
 from hexloom.formulations.bounds import lower_bounds
-from hexloom.formulations.decision import Decision, Simulated
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.local_search import Found, Limit, LocalSearch
+from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.simulate import Timeline, simulate
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn
 
+    from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Mode, Problem
     from hexloom.optimizer.plan import Plan
 
@@ -46,13 +47,7 @@ def searched(problem: Problem, seed: int = 0) -> Found:
     if first_shortfall(problem) is not None:
         return Found(None, 0, 0, proven_infeasible=True)
     limit = Limit(SEARCH_SECONDS, deterministic=True)
-    return LocalSearch(problem, lower_bounds(problem), _evaluate, limit, seed).run()
-
-
-def _evaluate(problem: Problem, decision: Decision) -> Simulated:
-    timeline = simulate(problem, make_plan(problem, decision))
-    rows = [timeline.times[op.name] for op in problem.ops]
-    return Simulated(timeline.makespan, tuple(r.transfer_start for r in rows), tuple(r.observed for r in rows))
+    return LocalSearch(problem, lower_bounds(problem), evaluate, limit, seed).run()
 
 
 @st.composite
