@@ -53,7 +53,8 @@ def searched(problem: Problem, seed: int = 0) -> Found:
 def _evaluate(problem: Problem, decision: Decision) -> Simulated:
     timeline = simulate(problem, make_plan(problem, decision))
     rows = [timeline.times[op.name] for op in problem.ops]
-    return Simulated(timeline.makespan, tuple(r.transfer_start for r in rows), tuple(r.observed for r in rows))
+    starts = tuple(r.start for r in rows)
+    return Simulated(timeline.makespan, starts, tuple(r.transfer_start for r in rows), tuple(r.observed for r in rows))
 
 
 @st.composite
