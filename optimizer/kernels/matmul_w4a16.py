@@ -16,7 +16,7 @@ from hexloom.hwmodels.quantity import format_bytes
 from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import hmx_job, hvx_gang, hvx_slice, marker, transfer
-from hexloom.optimizer.kernels.spec import Count, Name, Spec
+from hexloom.optimizer.kernels.spec import Count, Name, Spec, workers_of
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -68,7 +68,7 @@ class MatmulW4A16(Spec):
             raise InvalidInputError(
                 f"task {self.name!r}: k = {self.k} and n = {self.n} must be multiples of {TILE}; pad the weights"
             )
-        workers = self.workers or machine.hvx_contexts
+        workers = workers_of(machine, self.name, self.workers)
         m_chunk, n_chunk = self.m_chunk, self.n_chunk
         if m_chunk is None or n_chunk is None:
             chosen = ggml_chunks(self.m, self.k, self.n, self.weight_type, machine.available_vtcm_bytes)

@@ -14,7 +14,7 @@ from hexloom.hwmodels import cost
 from hexloom.optimizer.draft import Builder, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hvx_gang, hvx_slice
-from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec
+from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec, workers_of
 
 if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
@@ -43,7 +43,7 @@ class RowKernel(Spec):
 
     def expand(self, machine: Machine) -> TaskDraft:
         """Return the blocks of the task on ``machine``."""
-        workers = self.workers or machine.hvx_contexts
+        workers = workers_of(machine, self.name, self.workers)
         if self.mode == "direct":
             return self._direct(machine, workers)
         if self.duration_us is not None:

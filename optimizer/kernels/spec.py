@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
     BaseModel,
@@ -18,6 +18,10 @@ from pydantic import (
 )
 
 from hexloom.hwmodels.quantity import exact, parse_bytes
+from hexloom.optimizer.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from hexloom.hwmodels import Machine
 
 
 def _not_negative(value: Any) -> Fraction:
@@ -68,10 +72,32 @@ class Spec(BaseModel):
         return data
 
 
+def workers_of(machine: Machine, task: str, wanted: int | None) -> int:
+    """Return how many HVX workers a task gets: what it asks for, else all.
+
+    Raises
+    ------
+    InvalidInputError
+        It asks for more than the machine has.
+    """
+    have = machine.hvx_contexts
+    if wanted is not None and wanted > have:
+        raise InvalidInputError(
+            f"task {task!r}: workers = {wanted}, but {machine.name} has {have} HVX contexts; use at most {have}"
+        )
+    return have if wanted is None else wanted
+
+
 def explain(error: ValidationError) -> str:
     """Return one line with every fault of ``error``: where, what, and the value."""
     lines = []
-    for fault in error.errors():
+    faults = error.errors()
+    for fault in faults:
+        place = fault["loc"]
+        if fault["type"] == "too_short" and any(
+            len(other["loc"]) > len(place) and other["loc"][: len(place)] == place for other in faults
+        ):
+            continue  # it is short only because its items are wrong, and these are named
         where = ""
         for part in fault["loc"]:
             where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else str(part)
