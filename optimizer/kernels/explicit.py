@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from hexloom.hwmodels import cost
-from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft
+from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft, check_count
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import DMA, HMX, HVX, dma_queue, handover_us, transfer
 from hexloom.optimizer.kernels.spec import Bytes, Count, Microseconds, Name, Spec
@@ -172,6 +172,7 @@ class _Unroller:
                 self.ops_of(item.ops, inside, (*path, (i, item.count)))
 
     def _op(self, spec: OpSpec, index: dict[str, int], path: tuple[tuple[int, int], ...]) -> None:
+        check_count(self.task, len(self.ops) + 1)
         name = self._real(self._name(spec.name, index), spec.name, "op")
         stage = spec.stage or INDEX.sub("", spec.name).strip("._-") or spec.name
         tile = 0

@@ -95,7 +95,7 @@ class _Expansion:
         self.m_chunk, self.n_chunk = m_chunk, n_chunk
         self.align = machine.vtcm.align_bytes.whole
         self.tile_align = machine.vtcm.hmx_align_bytes.whole
-        self.out = Builder()
+        self.out = Builder(spec.name)
         self.loop: list[str] = []
 
     def task(self) -> TaskDraft:
@@ -291,7 +291,7 @@ def ggml_chunks(
     per_n = 2 * raw + 2 * 2 * k
     best: tuple[int, int, int, int] | None = None
     budget = available_bytes - 256
-    for n_chunk in range(n, 0, -TILE):
+    for n_chunk in range(min(n, budget // per_n // TILE * TILE), 0, -TILE):  # wider ones leave no room for a row
         left = budget - n_chunk * per_n
         m_chunk = min(rows, left // (2 * k + n_chunk * 4) // TILE * TILE)
         if m_chunk <= 0 or vtcm_bytes(m_chunk, n_chunk, k, weight_type, threads) > available_bytes:

@@ -54,7 +54,7 @@ class RowKernel(Spec):
 
     def _direct(self, machine: Machine, workers: int) -> TaskDraft:
         step = self.rows_per_block or -(-self.rows // 16)
-        out = Builder()
+        out = Builder(self.name)
         loop: list[str] = []
         for tile, row in enumerate(range(0, self.rows, step)):
             rows = min(step, self.rows - row)
@@ -76,7 +76,7 @@ class RowKernel(Spec):
         row_bytes = self.cols * self.element_bytes
         align = machine.vtcm.align_bytes.whole
         blocks = -(-self.rows // step)
-        out = Builder()
+        out = Builder(self.name)
         transfer = Transfers(machine)
         slices: dict[tuple[int, int], ModeDraft] = {}
         loop: list[str] = []
