@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from pathlib import Path
@@ -96,8 +97,18 @@ class Workload(Spec):
 
     @classmethod
     def from_json(cls, text: str) -> Workload:
-        """Read what `to_json` wrote."""
-        return cls.from_data(json.loads(text))
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        InvalidInputError
+            The text is not JSON or not a workload.
+        """
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidInputError(f"workload: not JSON at line {error.lineno}: {error.msg}") from None
+        return cls.from_data(data)
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, hexadecimal."""
@@ -129,6 +140,10 @@ def read_data(path: Path) -> Any:
     try:
         if path.suffix == ".json":
             return json.loads(text)
+        if text.lstrip().startswith("{"):
+            # JSON without a name, such as a schedule from a pipe; the YAML reader would take minutes for it.
+            with contextlib.suppress(json.JSONDecodeError):
+                return json.loads(text)
         return yaml.load(text, Loader=_UniqueKeys)
     except json.JSONDecodeError as error:
         raise InvalidInputError(f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
