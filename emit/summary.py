@@ -143,7 +143,7 @@ def _times(schedule: Schedule) -> Table:
     notes = {"serial": "one stage at a time", "existing": "tasks back to back, each with today's loop"}
     for name, ticks in schedule.baselines.items():
         if ticks is None:
-            table.add_row(name, "-", "does not fit into the scratchpad")
+            table.add_row(name, "-", "does not fit into the scratchpad, or breaks a deadline")
         else:
             row(name, ticks, notes.get(name, ""))
     existing = schedule.baselines.get("existing")
