@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.packing import Allocator, pack
+from hexloom.formulations.scratch_state import ScratchState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem, Use
 
 ANY = -1
+
+HEADROOM = (0.04, 0.08, 0.15, 0.25, 0.4)
+"""Shares of the scratchpad that are left out of the count of bytes, tried in turn until the buffers can be placed."""
 
 Ready = tuple[bool, float, int, int]
 """Sort key of an action that could start: what holds no thread goes first, then by priority; the action is last."""
@@ -35,44 +39,65 @@ class Policy:
     of equals the one whose pipes have served least.
 
     ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
-    so that they move while the workers are busy, or when someone waits for nothing else.
+    so that they move while the workers are busy, or when someone waits for nothing else. ``careful`` lets nobody
+    take scratchpad bytes that others need to end what they have begun.
     """
 
     priority: tuple[float, ...]
     modes: tuple[int, ...]
     guards: tuple[tuple[int, int], ...] = ()
     lazy: frozenset[int] = frozenset()
+    careful: bool = False
 
 
-def list_schedule(problem: Problem, policy: Policy) -> Decision | None:
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A decision, and the step of `list_schedule` at which its buffers could be placed."""
+
+    decision: Decision
+    headroom: int
+
+
+def list_schedule(problem: Problem, policy: Policy, headroom: int = 0) -> Listed | None:
     """Return the decision that ``policy`` leads to, or None when it runs into a dead end of scratchpad bytes.
 
-    First bytes are only counted and the lifetimes that result are packed; if that fails, every buffer gets its
-    address when its first op starts. Each is tried again with room kept for the op with the largest buffers: it
-    keeps loads that run ahead from taking what their consumers need to go on.
+    Bytes are only counted while the ops are dispatched, and the lifetimes that result are packed (step 0). Where they
+    cannot be, every buffer gets its address when its first op starts (1); and where that ends in a dead end, a growing
+    share of the scratchpad is left out of the count: what fragmentation costs (2 and more). ``headroom`` is the step
+    to begin with.
     """
-    room = max((sum(problem.buffers[b].occupied_bytes for b in of) for of in problem.op_buffers), default=0)
-    for kept_bytes in (0, room) if room else (0,):
-        relaxed = _Dispatch(problem, policy, None, kept_bytes)
-        if relaxed.run():
-            offsets = pack(problem, relaxed.lifetimes())
-            if offsets is not None:
-                return relaxed.decision(offsets)
-    for kept_bytes in (0, room):
-        exact = _Dispatch(problem, policy, Allocator(problem, problem.scratchpad.available_bytes // 64), kept_bytes)
+    if headroom == 0:
+        relaxed = _counted(problem, policy, 0.0)
+        if relaxed is not None:
+            return Listed(relaxed, 0)
+    if headroom <= 1:
+        allocator = Allocator(problem, problem.scratchpad.available_bytes // 64)
+        exact = _Dispatch(problem, policy, ScratchState(problem, allocator, careful=policy.careful))
         if exact.run():
-            assert exact.allocator is not None
-            placed = exact.allocator.offsets
-            return exact.decision(tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers)))
+            placed = allocator.offsets
+            offsets = tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers))
+            return Listed(exact.decision(offsets), 1)
+    for step, share in enumerate(HEADROOM, start=2):
+        if step >= headroom:
+            relaxed = _counted(problem, policy, share)
+            if relaxed is not None:
+                return Listed(relaxed, step)
     return None
+
+
+def _counted(problem: Problem, policy: Policy, left_out: float) -> Decision | None:
+    """Dispatch with bytes counted only, all but a share of them, then pack the lifetimes into the whole."""
+    spare = int(problem.scratchpad.available_bytes * left_out)
+    relaxed = _Dispatch(problem, policy, ScratchState(problem, None, spare, careful=policy.careful))
+    offsets = pack(problem, relaxed.scratch.lifetimes()) if relaxed.run() else None
+    return None if offsets is None else relaxed.decision(offsets)
 
 
 @dataclass
 class _Dispatch:
     problem: Problem
     policy: Policy
-    allocator: Allocator | None
-    kept_bytes: int
+    scratch: ScratchState
     now: int = 0
     actions: list[int] = field(default_factory=list)
 
@@ -100,13 +125,6 @@ class _Dispatch:
         self.ready: list[Ready] = []
         self.deferred: list[int] = []
         self.blocked: set[tuple[str, int, tuple[int, ...] | None]] = set()
-        self.rank = 0
-        self.born: dict[int, int] = {}
-        self.died: dict[int, int] = {}
-        self.users_left = [len(set(b.ops)) for b in problem.buffers]
-        self.free_bytes = problem.scratchpad.available_bytes - sum(
-            b.occupied_bytes for b in problem.buffers if b.resident
-        )
         self.unfinished = n
         for i in range(n):
             if self.missing[i] == 0:
@@ -130,13 +148,6 @@ class _Dispatch:
 
     def decision(self, offsets: tuple[int, ...]) -> Decision:
         return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards)
-
-    def lifetimes(self) -> list[tuple[int, int]]:
-        """Lifetimes in event ranks; a resident or unused buffer lives all the time or never."""
-        return [
-            (-1, self.rank + 1) if buffer.resident else (self.born.get(b, 0), self.died.get(b, 0))
-            for b, buffer in enumerate(self.problem.buffers)
-        ]
 
     def _offer(self, action: int, like: int) -> None:
         if action in self.policy.lazy:
@@ -179,7 +190,7 @@ class _Dispatch:
                 if units is not None and self.deferred and self._is_gang(action):
                     self._issue_deferred()
                     units = self._choose(action, reserved)
-                started = units is not None and self._allocate(action, hungry)
+                started = units is not None and self.scratch.take(action, hungry=hungry)
                 if started and units is not None:
                     self._start(action, units)
                 elif units is not None:
@@ -208,7 +219,7 @@ class _Dispatch:
     def _issue_deferred(self) -> None:
         for i in list(self.deferred):
             units = self._choose(i, {})
-            if units is not None and self._allocate(i, hungry=False):
+            if units is not None and self.scratch.take(i, hungry=False):
                 self.deferred.remove(i)
                 self._start(i, units)
 
@@ -225,7 +236,7 @@ class _Dispatch:
             i = item[3]
             if i >= 0:
                 units = self._choose(i, {})
-                if units is not None and self._allocate(i, hungry=False):
+                if units is not None and self.scratch.take(i, hungry=False):
                     self.ready.remove(item)
                     self._start(i, units)
                     return True
@@ -301,33 +312,9 @@ class _Dispatch:
                 found.append(ids)
         return None if blocked else tuple(found)
 
-    def _allocate(self, i: int, hungry: bool) -> bool:
-        """Take the bytes of the buffers that op ``i`` is the first to use; False when they are not there."""
-        problem = self.problem
-        new = [b for b in problem.op_buffers[i] if b not in self.born and not problem.buffers[b].resident]
-        if not new:
-            return True
-        need = sum(problem.buffers[b].occupied_bytes for b in new)
-        fresh = len(new) == len(problem.op_buffers[i])
-        if hungry or need + (self.kept_bytes if fresh and len(self.born) > len(self.died) else 0) > self.free_bytes:
-            return False
-        if self.allocator is not None:
-            placed: list[int] = []
-            for b in sorted(new, key=lambda b: -problem.buffers[b].occupied_bytes):
-                if not self.allocator.place(b):
-                    for p in placed:
-                        self.allocator.release(p)
-                    return False
-                placed.append(b)
-        self.free_bytes -= need
-        for b in new:
-            self.born[b] = self.rank
-        return True
-
     def _start(self, i: int, units: tuple[tuple[int, ...], ...]) -> None:
         mode = self.modes[i]
         self.actions.append(i)
-        self.rank += 1
         self.units[i] = units
         if mode.dma is not None:
             for pipe, use in self.pipe_uses(i).items():
@@ -381,15 +368,8 @@ class _Dispatch:
         return {use.engine: use for use in self.modes[i].uses if use.ticks > 0}
 
     def _finish(self, i: int) -> None:
-        self.rank += 1
         self.unfinished -= 1
-        for b in self.problem.op_buffers[i]:
-            self.users_left[b] -= 1
-            if self.users_left[b] == 0 and not self.problem.buffers[b].resident:
-                self.died[b] = self.rank
-                self.free_bytes += self.problem.buffers[b].occupied_bytes
-                if self.allocator is not None:
-                    self.allocator.release(b)
+        self.scratch.finish(i)
         for s in self.successors[i]:
             self.missing[s] -= 1
             if self.missing[s] == 0:

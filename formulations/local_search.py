@@ -111,6 +111,7 @@ class LocalSearch:
         self.on_progress = on_progress
         self._best: tuple[Decision, int] | None = None
         self.evaluations = 0
+        self._headroom = 0
         self._sources, self._gates = _task_gates(problem)
         stages: dict[tuple[str, str], list[int]] = {}
         for i, op in enumerate(problem.ops):
@@ -155,12 +156,13 @@ class LocalSearch:
 
     def _try(self, policy: Policy) -> _Tried | None:
         self.limit.spend(len(self.problem.ops))
-        decision = list_schedule(self.problem, policy)
-        if decision is None:
+        listed = list_schedule(self.problem, policy, self._headroom)
+        if listed is None:
             return None
-        simulated = self._offer(decision)
+        self._headroom = listed.headroom
+        simulated = self._offer(listed.decision)
         late = self.problem.horizon_ticks if simulated.late else 0
-        return _Tried(policy, decision, simulated, simulated.makespan + late)
+        return _Tried(policy, listed.decision, simulated, simulated.makespan + late)
 
     def _first_policy(self) -> _Tried | None:
         """Try the plain priorities: longest tail, tail by task, file order."""
@@ -179,11 +181,14 @@ class LocalSearch:
         by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
         best: _Tried | None = None
-        for priority in (tail, by_task, in_file):
-            for modes in dict.fromkeys((open_modes, fastest)):
-                best = _better(best, self._try(Policy(priority, modes)))
-                if self._proven:
-                    return best
+        for careful in (False, True):
+            if careful and best is not None and self._headroom == 0:
+                break
+            for priority in (tail, by_task, in_file):
+                for modes in dict.fromkeys((open_modes, fastest)):
+                    best = _better(best, self._try(Policy(priority, modes, careful=careful)))
+                    if self._proven:
+                        return best
         return best
 
     def _last_resort(self) -> bool:

@@ -88,6 +88,6 @@ def serial_order(problem: Problem, state_limit: int = STATE_LIMIT) -> tuple[int,
             if missing[s] == 0:
                 fresh.append(s)
         open_ops = [c for c in range(n) if not done >> c & 1 and missing[c] == 0]
-        # What frees or takes least first; what the last op made ready before the rest.
-        choices.append(sorted(open_ops, key=lambda c: (born_bytes(c), c not in fresh, c), reverse=True))
+        # What goes on with buffers that are alive first: it ends their lives and leaves no holes between them.
+        choices.append(sorted(open_ops, key=lambda c: (c not in fresh, born_bytes(c), c), reverse=True))
     return tuple(path)
