@@ -119,7 +119,8 @@ class _Expansion:
         loads: dict[tuple[int, int], str] = {}
         step = spec.activation_rows
         groups = -(-rows // (step * self.workers))
-        after_jobs: tuple[str | None, ...] = tuple(previous_jobs[-1:])
+        # Job c follows job c - depth.weights, so all jobs have ended when the last depth.weights of them have.
+        after_jobs: tuple[str | None, ...] = tuple(previous_jobs[-spec.depth.weights :])
         for g in range(groups):
             for w in range(self.workers):
                 mine = min(step, rows - (g * self.workers + w) * step)
