@@ -150,6 +150,7 @@ def read_data(path: Path) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InvalidInputError(f"{path}: not YAML{where}: {getattr(error, 'problem', None) or error}") from None
+        what = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise InvalidInputError(f"{path}: not YAML{where}: {what}") from None
     except (RecursionError, ValueError) as error:
         raise InvalidInputError(f"{path}: cannot be read: {error}") from None
