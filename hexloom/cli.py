@@ -56,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = app(args=None if argv is None else list(argv), standalone_mode=False, prog_name="hexloom")
         sys.stdout.flush()
     except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)  # noqa: T201
+            return BAD_INPUT
         return _say(error.format_message(), BAD_INPUT)
     except (InvalidInputError, MachineFileError) as error:
         return _say(str(error), BAD_INPUT)
