@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import Problem
 from hexloom.optimizer.schedule import Schedule
 from hexloom.optimizer.workload import Workload
 
-FILES = {"workload": Workload, "problem": Problem, "schedule": Schedule}
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+FILES: dict[str, type[BaseModel]] = {"workload": Workload, "problem": Problem, "schedule": Schedule}
 
 
 def schema_texts() -> dict[str, str]:

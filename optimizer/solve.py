@@ -208,9 +208,7 @@ def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
     return tuple(
         TaskLoop(
             " + ".join(members[node]),
-            tuple(
-                sorted((n for task in members[node] for n in names[task]), key=lambda n: place[problem.op_index[n]])
-            ),
+            tuple(sorted((n for task in members[node] for n in names[task]), key=lambda n: place[problem.op_index[n]])),
             False,
             problem.entry_ticks,
         )

@@ -133,7 +133,9 @@ class _Unroller:
         for op in self.ops:
             after: list[str] = []
             for name in op.after:
-                matching = fnmatch.filter(known, name.translate(LITERAL)) if "*" in name else [name] if name in known else []
+                matching = (
+                    fnmatch.filter(known, name.translate(LITERAL)) if "*" in name else [name] if name in known else []
+                )
                 if not matching:
                     raise InvalidInputError(f"task {self.task!r}, op {op.name!r}: there is no op {name!r} to run after")
                 after += sorted(matching)
@@ -157,9 +159,7 @@ class _Unroller:
             if self.buffers.setdefault(draft.name, draft) != draft:
                 raise InvalidInputError(f"task {self.task!r}: buffer {name!r} is declared twice with other sizes")
 
-    def ops_of(
-        self, items: tuple[Item, ...], index: dict[str, int], path: tuple[tuple[int, int], ...]
-    ) -> None:
+    def ops_of(self, items: tuple[Item, ...], index: dict[str, int], path: tuple[tuple[int, int], ...]) -> None:
         for item in items:
             if isinstance(item, OpSpec):
                 self._op(item, index, path)

@@ -156,9 +156,10 @@ def test_bytes_cost_what_the_queue_needs() -> None:
     write = mode_of(op("store", "dma", None, transfer_bytes=45_800, direction="write"))
     assert write.uses[0].us == 1
     # Rows that do not divide are as long as the longest.
-    assert mode_of(op("load", "dma", None, transfer_bytes=10, rows=3)).uses == mode_of(
-        op("load", "dma", None, transfer_bytes=12, rows=3)
-    ).uses
+    assert (
+        mode_of(op("load", "dma", None, transfer_bytes=10, rows=3)).uses
+        == mode_of(op("load", "dma", None, transfer_bytes=12, rows=3)).uses
+    )
 
 
 def test_a_transfer_of_given_duration_holds_its_queue_and_the_pipe() -> None:
@@ -168,9 +169,11 @@ def test_a_transfer_of_given_duration_holds_its_queue_and_the_pipe() -> None:
 
 
 def test_also_and_alternatives() -> None:
-    first, second = task(
-        op("a", us=4, also={"lut": 2}, alternatives=[{"engine": "lut", "duration_us": 9, "units": "all"}])
-    ).ops[0].modes
+    first, second = (
+        task(op("a", us=4, also={"lut": 2}, alternatives=[{"engine": "lut", "duration_us": 9, "units": "all"}]))
+        .ops[0]
+        .modes
+    )
     assert [(use.engine, use.us, use.units) for use in first.uses] == [("hvx", 4, 1), ("lut", 4, 2)]
     assert [(use.engine, use.us, use.units) for use in second.uses] == [("lut", 9, 2)]
     assert (second.latency_us, second.name, second.given) == (9, "alternative0", True)

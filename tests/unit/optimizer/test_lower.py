@@ -101,7 +101,7 @@ def test_copies_are_tasks_of_their_own() -> None:
     lowered = lower(work(task("t", op("a", 1), copies=3)), V81)
     assert [o.name for o in lowered.problem.ops] == ["t.0/a", "t.1/a", "t.2/a"]
     assert [o.task for o in lowered.problem.ops] == ["t.0", "t.1", "t.2"]
-    with pytest.raises(InvalidInputError, match="two tasks are named 't.1'"):
+    with pytest.raises(InvalidInputError, match=r"two tasks are named 't\.1'"):
         lower(work(task("t", op("a", 1), copies=2), task("t.1", op("a", 1))), V81)
     with pytest.raises(InvalidInputError, match="above 100,000 ops"):
         lower(work(task("t", op("a", 1), copies=100_001)), V81)

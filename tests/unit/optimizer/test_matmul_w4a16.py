@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +163,7 @@ def test_slots_are_never_overwritten_while_they_are_read() -> None:
             continue
         users = [op for op in draft.ops if buffer.name in op.buffers]
         generations = sorted({op.tile for op in users})
-        for old, new in zip(generations, generations[1:], strict=False):
+        for old, new in itertools.pairwise(generations):
             filler = next(op for op in users if op.tile == new and op.stage == stage)
             for op in users:
                 if op.tile == old:

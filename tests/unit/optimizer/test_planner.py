@@ -134,9 +134,7 @@ def three(*spans: tuple[int, int]) -> tuple[Problem, Decision]:
         (((0, 8), (0, 0), (0, 8)), {"a>c"}),  # an empty buffer takes nothing
     ],
 )
-def test_buffers_that_share_addresses_follow_each_other(
-    spans: tuple[tuple[int, int], ...], expected: set[str]
-) -> None:
+def test_buffers_that_share_addresses_follow_each_other(spans: tuple[tuple[int, int], ...], expected: set[str]) -> None:
     p, decision = three(*spans)
     assert waits(make_plan(p, decision)) == expected
 

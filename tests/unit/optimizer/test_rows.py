@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,7 @@ def test_a_slot_is_reused_when_its_users_are_done(depth: int, workers: int) -> N
     for slot in slots:
         users = [op for op in draft.ops if slot in op.buffers]
         turns = sorted({op.tile for op in users})
-        for old, new in zip(turns, turns[1:], strict=False):
+        for old, new in itertools.pairwise(turns):
             assert new == old + depth
             firsts = [op.name for op in users if op.tile == new]
             for op in users:
@@ -106,7 +107,7 @@ def test_a_slot_is_reused_when_its_users_are_done(depth: int, workers: int) -> N
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_the_loop_of_today_loads_ahead_by_its_depth(depth: int) -> None:
-    loop = [name for name in copy(rows=5, workers=1, depth=depth).loop]
+    loop = list(copy(rows=5, workers=1, depth=depth).loop)
     position = {name: k for k, name in enumerate(loop)}
     for block in range(5):
         assert position[f"load.{block}"] < position[f"compute.{block}"] < position[f"store.{block}"]
