@@ -106,7 +106,7 @@ def _load_input(path: Path) -> Workload | Problem:
         try:
             return Problem.model_validate(data)
         except ValidationError as error:
-            raise InvalidInputError(f"{path}: {explain(error)}") from None
+            raise InvalidInputError(f"{path}: {explain(error, Problem)}") from None
     return Workload.from_data(data, str(path))
 
 
@@ -174,7 +174,7 @@ def check_command(
     try:
         schedule = Schedule.model_validate(data)
     except ValidationError as error:
-        raise InvalidInputError(f"{source}: not a schedule: {explain(error)}") from None
+        raise InvalidInputError(f"{source}: not a schedule: {explain(error, Schedule)}") from None
     violations = check_schedule(schedule)
     if as_json:
         rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]

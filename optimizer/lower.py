@@ -168,7 +168,7 @@ def _tick(workload: Workload, drafts: dict[str, TaskDraft], entry_us: Fraction) 
     forced = workload.tick_us
     added = sum((math.ceil(us / forced) * forced - us for us in _op_times(drafts)), Fraction(0))
     if added:
-        best = _common_divisor(given)
+        best = _common_divisor([forced, *given])
         raise InvalidInputError(
             f"tick_us {_decimal(forced)}: rounding adds {_decimal(added)} us, use tick {_decimal(best)}"
         )

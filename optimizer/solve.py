@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import version
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import networkx as nx
 
 from hexloom.formulations.bounds import Bounds, lower_bounds
-from hexloom.formulations.decision import Decision, Simulated
 from hexloom.formulations.feasibility import Shortfall, first_shortfall
 from hexloom.formulations.local_search import Limit, LocalSearch
 from hexloom.formulations.problem import Problem
@@ -21,12 +20,16 @@ from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Advice, BoundRow, Gain, OpRow, Schedule
 from hexloom.optimizer.simulate import Timeline, simulate
 from hexloom.optimizer.workload import Workload
+
+if TYPE_CHECKING:
+    from hexloom.formulations.decision import Decision
 
 Progress = Callable[[Fraction, Fraction], None]
 
@@ -159,7 +162,7 @@ def solve(
         def tell(ticks: int, bound: int) -> None:
             report(ticks * tick, bound * tick)
 
-    search = LocalSearch(problem, bounds, _evaluate, limit, seed or 0, tell)
+    search = LocalSearch(problem, bounds, evaluate, limit, seed or 0, tell)
     incumbent = back_to_back(problem, found)
     outcome = search.run(() if incumbent is None else (incumbent,))
     if outcome.decision is None:
@@ -178,16 +181,6 @@ def solve(
 
 def _infeasible(problem: Problem, shortfall: Shortfall, started: float) -> Result:
     return Result("INFEASIBLE", None, explain_shortfall(problem, shortfall), time.monotonic() - started)
-
-
-def _evaluate(problem: Problem, decision: Decision) -> Simulated:
-    timeline = simulate(problem, make_plan(problem, decision))
-    times = [timeline.times[op.name] for op in problem.ops]
-    late = any(
-        op.deadline_ticks is not None and t.observed > op.deadline_ticks
-        for op, t in zip(problem.ops, times, strict=True)
-    )
-    return Simulated(timeline.makespan, tuple(t.transfer_start for t in times), tuple(t.observed for t in times), late)
 
 
 def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:

@@ -128,6 +128,15 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse in JSON what `_UniqueKeys` refuses in YAML."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for k, (key, _) in enumerate(pairs) if any(key == earlier for earlier, _ in pairs[:k]))
+        raise ValueError(f"key {twice!r} is written twice")
+    return found
+
+
 def read_data(path: Path) -> Any:
     """Read YAML or JSON from ``path`` (``-``: standard input) into plain data; one-line errors."""
     import sys
@@ -139,11 +148,11 @@ def read_data(path: Path) -> Any:
         raise InvalidInputError(f"{path}: cannot be read: {reason}") from None
     try:
         if path.suffix == ".json":
-            return json.loads(text)
+            return json.loads(text, object_pairs_hook=_unique_keys)
         if text.lstrip().startswith("{"):
             # JSON without a name, such as a schedule from a pipe; the YAML reader would take minutes for it.
             with contextlib.suppress(json.JSONDecodeError):
-                return json.loads(text)
+                return json.loads(text, object_pairs_hook=_unique_keys)
         return yaml.load(text, Loader=_UniqueKeys)
     except json.JSONDecodeError as error:
         raise InvalidInputError(f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
