@@ -221,8 +221,8 @@ class _Unroller:
     def _count(self, engine: str, units: int | Literal["all"], op: str) -> int:
         if engine == DMA:
             raise InvalidInputError(
-                f"task {self.task!r}, op {op!r}: {DMA!r} can be neither an alternative nor in 'also'; "
-                "make the transfer an op of its own"
+                f"task {self.task!r}, op {op!r}: {DMA!r} can be neither an alternative nor in 'also'; make the "
+                "transfer an op of its own"
             )
         if engine not in self.units:
             known = ", ".join([*self.units, DMA])
@@ -268,8 +268,8 @@ class _Unroller:
         uses += [UseDraft(engine, us, self._count(engine, n, name)) for engine, n in spec.also.items()]
         if spec.engine in spec.also:
             raise InvalidInputError(
-                f"task {self.task!r}, op {name!r}: engine {spec.engine!r} is in 'also' too; "
-                "give all its units in 'units'"
+                f"task {self.task!r}, op {name!r}: engine {spec.engine!r} is in 'also' too; give all its units in "
+                "'units'"
             )
         latency = us if spec.latency_us is None else spec.latency_us
         self._not_before(latency, us, name)
