@@ -24,7 +24,7 @@ typedef struct hexloom_walk {
   const hexloom_view *view;
   uint32_t words_per_set;
   uint32_t *at;           /* per queue: entries done */
-  uint32_t *arrived;      /* per task: queues that stand at its RUN entries, or whether a transfer was started */
+  uint32_t *begun;        /* per task: entries that have begun */
   uint32_t *counters;     /* per event */
   uint32_t *first_entry;  /* per task: list of its entries */
   uint32_t *next_entry;   /* per entry */
@@ -106,7 +106,7 @@ static void hexloom_prepare(hexloom_walk *w, const hexloom_view *view, uint32_t 
   w->view = view;
   w->words_per_set = h->entry_count / 32u + 1u;
   w->at = hexloom_cut(&memory, h->queue_count, 0u);
-  w->arrived = hexloom_cut(&memory, h->task_count, 0u);
+  w->begun = hexloom_cut(&memory, h->task_count, 0u);
   w->counters = hexloom_cut(&memory, h->event_count, 0u);
   w->first_entry = hexloom_cut(&memory, h->task_count, HEXLOOM_NONE);
   w->next_entry = hexloom_cut(&memory, h->entry_count, HEXLOOM_NONE);
@@ -205,11 +205,18 @@ static hexloom_verdict hexloom_check_queues(hexloom_walk *w) {
   }
   for (k = 0; k < h->task_count; k++) {
     const hexloom_task *task = &v->tasks[k];
+    const uint32_t first = v->queues[task->queue].first_entry;
     uint32_t slices = 0u, starts = 0u;
+    e = w->first_entry[k];
+    if (e == HEXLOOM_NONE) return hexloom_say("a task has no entry", k);
+    if (e < first || e - first >= v->queues[task->queue].entry_count)
+      return hexloom_say("a task does not name the queue it stands in first", k);
     for (e = w->first_entry[k]; e != HEXLOOM_NONE; e = w->next_entry[e]) {
       if (v->entries[e].action == HEXLOOM_START) {
         starts++;
       } else if (v->entries[e].action == (task->kind == HEXLOOM_DMA ? HEXLOOM_WAIT : HEXLOOM_RUN)) {
+        if (task->kind == HEXLOOM_DMA && (starts == 0u || e - first >= v->queues[task->queue].entry_count))
+          return hexloom_say("a transfer is awaited before it is started, or by another queue", k);
         if (v->entries[e].slice != slices) return hexloom_say("the slices of a task are not counted up", k);
         slices++;
       } else {
@@ -236,7 +243,7 @@ static void hexloom_join(const hexloom_walk *w, uint32_t into, uint32_t from, in
   if (with_itself) a[from / 32u] |= (uint32_t)1u << (from % 32u);
 }
 
-/* Whether the waits of a task are over; of an entry that begins, what is over then. */
+/* Whether the waits of a task are over. */
 static int hexloom_may_begin(const hexloom_walk *w, uint32_t t) {
   const hexloom_task *task = &w->view->tasks[t];
   uint32_t k;
@@ -247,6 +254,7 @@ static int hexloom_may_begin(const hexloom_walk *w, uint32_t t) {
   return 1;
 }
 
+/* Note what is surely over when an entry begins. */
 static void hexloom_begin(const hexloom_walk *w, uint32_t queue, uint32_t entry) {
   const hexloom_view *v = w->view;
   const hexloom_task *task = &v->tasks[v->entries[entry].task];
@@ -289,14 +297,12 @@ static hexloom_verdict hexloom_check_run(hexloom_walk *w) {
               const hexloom_entry *head = &v->entries[v->queues[other].first_entry + w->at[other]];
               if (head->task == t && head->action == HEXLOOM_RUN) standing++;
             }
-          if (w->arrived[t] == 0u && (standing != task->slice_count || !hexloom_may_begin(w, t))) break;
+          if (w->begun[t] == 0u && (standing != task->slice_count || !hexloom_may_begin(w, t))) break;
         } else if (v->entries[e].action == HEXLOOM_START) {
           if (!hexloom_may_begin(w, t)) break;
-        } else if (w->arrived[t] == 0u) {
-          return hexloom_say("a transfer is awaited before it is started, or by another queue", t);
         }
         hexloom_begin(w, q, e);
-        w->arrived[t]++;
+        w->begun[t]++;
         if (v->entries[e].action != HEXLOOM_START && task->trigger_event != HEXLOOM_NONE)
           w->counters[task->trigger_event]++;
         w->at[q]++;
