@@ -185,7 +185,13 @@ def _evaluate(problem: Problem, decision: Decision) -> Simulated:
         op.deadline_ticks is not None and t.observed > op.deadline_ticks
         for op, t in zip(problem.ops, times, strict=True)
     )
-    return Simulated(timeline.makespan, tuple(t.transfer_start for t in times), tuple(t.observed for t in times), late)
+    return Simulated(
+        timeline.makespan,
+        tuple(t.start for t in times),
+        tuple(t.transfer_start for t in times),
+        tuple(t.observed for t in times),
+        late,
+    )
 
 
 def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
