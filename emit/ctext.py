@@ -29,11 +29,14 @@ KEYWORDS = frozenset(
 )
 """Words of C and C++, what <stdint.h> and <stddef.h> declare, and names that GNU compilers define as macros."""
 
+_RISKY = re.compile(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)")
+"""Between the two characters that end a comment, open one, or begin a trigraph."""
+
 
 def comment(text: str) -> str:
     """Return ``text`` as a comment of one line; nothing in it ends the comment or opens another."""
     plain = "".join(c if " " <= c <= "~" and c != "\\" else f"<U+{ord(c):04X}>" for c in text)
-    return f"/* {plain.replace('*/', '* /').replace('/*', '/ *').replace('??', '? ?')} */"
+    return f"/* {_RISKY.sub(' ', plain)} */"
 
 
 def identifier(text: str, length: int = INTERNAL) -> str:

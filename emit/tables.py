@@ -196,8 +196,11 @@ class Tables:
 
 
 def schedule_hash(schedule: Schedule) -> int:
-    """Return the first eight bytes of the SHA-256 of plan and problem; in hexadecimal it begins like the digest."""
-    text = schedule.plan.model_dump_json(by_alias=True) + "\n" + schedule.problem.model_dump_json(by_alias=True)
+    """Return the first eight bytes of the SHA-256 of plan and problem; in hexadecimal it begins like the digest.
+
+    What has its default value is left out, so that a later version with more fields gives the same hash.
+    """
+    text = "\n".join(part.model_dump_json(exclude_defaults=True) for part in (schedule.plan, schedule.problem))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 

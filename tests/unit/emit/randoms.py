@@ -27,9 +27,9 @@ def random_schedule(seed: int, most_ops: int = 14) -> Schedule:
     rng = random.Random(seed)
     while True:
         problem = random_problem(rng, most_ops)
-        policy = Policy(tuple(rng.random() for _ in problem.ops), (0,) * len(problem.ops))
-        if list_schedule(problem, policy) is not None:
-            return schedule_of(problem, f"random {seed}")
+        priorities = tuple(rng.random() for _ in problem.ops)
+        if list_schedule(problem, Policy(priorities, (0,) * len(problem.ops))) is not None:
+            return schedule_of(problem, f"random {seed}", priorities=priorities)
 
 
 def random_problem(rng: random.Random, most_ops: int) -> Problem:

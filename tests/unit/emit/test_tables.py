@@ -188,12 +188,10 @@ def test_kinds_operands_and_map(small: Schedule) -> None:
 
 
 def test_a_plan_that_does_not_order_a_dependency_is_refused() -> None:
-    schedule = of([work("a"), work("b", "hmx")], [("b", "a")])
-    swapped = schedule.problem.model_copy(update={"precedences": (Precedence(before="a", after="b"),)})
-    queues = schedule.plan.queues
-    cut = schedule.plan.model_copy(update={"queues": queues})
+    backwards = of([work("a"), work("b", "hmx")], [("b", "a")])
+    forwards = of([work("a"), work("b", "hmx")], [("a", "b")]).problem
     with pytest.raises(PlanError, match="'b' must follow 'a'"):
-        make_tables(schedule.model_copy(update={"problem": swapped, "plan": cut}))
+        make_tables(backwards.model_copy(update={"problem": forwards}))
 
 
 # --- safety -----------------------------------------------------------------------------------------------
