@@ -135,7 +135,11 @@ class Orders:
         problem, addresses = self.schedule.problem, self.schedule.plan.addresses
         users = [sorted({problem.op_index[op] for op in b.ops}, key=lambda i: self.rank[i]) for b in problem.buffers]
         born = sorted(
-            (b for b, u in enumerate(users) if u and not problem.buffers[b].resident),
+            (
+                b
+                for b, u in enumerate(users)
+                if u and problem.buffers[b].occupied_bytes and not problem.buffers[b].resident
+            ),
             key=lambda b: self.rank[users[b][0]],
         )
         holders: list[tuple[int, int, int]] = []
@@ -151,9 +155,7 @@ class Orders:
                 first = _without(users[b], problem.predecessors)
                 yield from ((x, y) for x in last for y in first)
                 left += [piece for piece in ((low, start, old), (end, high, old)) if piece[0] < piece[1]]
-            holders = left
-            if start < end:
-                holders.append((start, end, b))
+            holders = [*left, (start, end, b)]
 
     def _waits(self, required: Sequence[set[int]]) -> list[list[int]]:
         """Return for each op the required ops that neither its queues nor its other waits imply, in their order.
