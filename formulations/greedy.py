@@ -52,14 +52,20 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A decision, and the step of `list_schedule` at which its buffers could be placed."""
+    """A decision, and the step of `list_from` at which its buffers could be placed."""
 
     decision: Decision
     headroom: int
 
 
-def list_schedule(problem: Problem, policy: Policy, headroom: int = 0) -> Listed | None:
-    """Return the decision that ``policy`` leads to, or None when it runs into a dead end of scratchpad bytes.
+def list_schedule(problem: Problem, policy: Policy) -> Decision | None:
+    """Return the decision that ``policy`` leads to, or None when it runs into a dead end of scratchpad bytes."""
+    listed = list_from(problem, policy, 0)
+    return None if listed is None else listed.decision
+
+
+def list_from(problem: Problem, policy: Policy, headroom: int) -> Listed | None:
+    """Do what `list_schedule` does, and tell which step placed the buffers, to begin with it the next time.
 
     Bytes are only counted while the ops are dispatched, and the lifetimes that result are packed (step 0). Where they
     cannot be, every buffer gets its address when its first op starts (1); and where that ends in a dead end, a growing

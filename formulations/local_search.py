@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.critical import guards_for_critical_blocks
-from hexloom.formulations.greedy import ANY, Policy, list_schedule
+from hexloom.formulations.greedy import ANY, Policy, list_from
 from hexloom.formulations.serial_order import SearchLimit, serial_order
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class LocalSearch:
 
     def _try(self, policy: Policy) -> _Tried | None:
         self.limit.spend(len(self.problem.ops))
-        listed = list_schedule(self.problem, policy, self._headroom)
+        listed = list_from(self.problem, policy, self._headroom)
         if listed is None:
             return None
         self._headroom = listed.headroom

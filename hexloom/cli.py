@@ -57,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = app(args=None if argv is None else list(argv), standalone_mode=False, prog_name="hexloom")
         sys.stdout.flush()
     except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)  # noqa: T201
+            return BAD_INPUT
         return _say(error.format_message(), BAD_INPUT)
     except (InvalidInputError, MachineFileError) as error:
         return _say(str(error), BAD_INPUT)
@@ -104,7 +107,7 @@ def _load_input(path: Path) -> Workload | Problem:
         try:
             return Problem.model_validate(data)
         except ValidationError as error:
-            raise InvalidInputError(f"{path}: {explain(error)}") from None
+            raise InvalidInputError(f"{path}: {explain(error, Problem)}") from None
     return Workload.from_data(data, str(path))
 
 
@@ -166,7 +169,7 @@ def _load_schedule(source: Path) -> Schedule:
     try:
         return Schedule.model_validate(read_data(source))
     except ValidationError as error:
-        raise InvalidInputError(f"{source}: not a schedule: {explain(error)}") from None
+        raise InvalidInputError(f"{source}: not a schedule: {explain(error, Schedule)}") from None
 
 
 @app.command("check")

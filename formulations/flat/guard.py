@@ -68,6 +68,8 @@ def solve_guarded(
                     on_solution(message)
             else:
                 status, bound = message
+                if status == "MODEL_INVALID":
+                    raise AssertionError(f"{problem.name}: CP-SAT refuses the flat model")
                 return Outcome(status, bound, best)
     finally:
         child.kill()

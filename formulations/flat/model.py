@@ -73,7 +73,7 @@ class FlatModel:
             self.model.add_hint(of.start, simulated.start[i])
             if of.moved is not None:
                 self.model.add_hint(of.moved, simulated.transfer_start[i])
-            if isinstance(of.known, cp_model.IntVar):
+            if isinstance(of.known, cp_model.IntVar) and of.known is not of.start:
                 self.model.add_hint(of.known, simulated.ended[i])
             for m, mode in enumerate(of.modes):
                 if not isinstance(mode.chosen, bool):

@@ -29,9 +29,9 @@ def schedule_of(
     priorities: Sequence[float] | None = None,
 ) -> Schedule:
     first = priorities or lower_bounds(problem).heads_tails.tail
-    listed = list_schedule(problem, Policy(tuple(float(t) for t in first), (0,) * len(problem.ops)))
-    assert listed is not None
-    plan = make_plan(problem, listed.decision)
+    decision = list_schedule(problem, Policy(tuple(float(t) for t in first), (0,) * len(problem.ops)))
+    assert decision is not None
+    plan = make_plan(problem, decision)
     timeline = simulate(problem, plan)
     bound = lower_bounds(problem).best
     rows = []
