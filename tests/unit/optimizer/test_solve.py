@@ -215,7 +215,7 @@ def test_infeasible_by_a_deadline() -> None:
         ),
         (
             (buffer("x", 6, "a"), buffer("home", 4, resident=True, address=4)),
-            "buffer 'x' wants 6 B in one piece, the largest gap is 4 B beside the pinned home@4+4: short 2 B",
+            "buffer 'x' in one piece beside the pinned home@4+4: wanted 6 B, largest gap 4 B, short 2 B",
         ),
         ((buffer("x", 9, "a", granule_bytes=16),), "short 4 B; 7 B of the need is rounding; it holds x 16 B"),
         ((buffer("home", 13, resident=True),), "needs 13 B of scratchpad at once, 12 B are available: short 1 B"),
