@@ -25,13 +25,17 @@ FLAT_OPS = 4000
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best decision with its simulated times, and what was proven by search: a bound (0: none), infeasibility."""
+    """The best decision with its simulated times, and what was proven by search: a bound (0: none), infeasibility.
+
+    ``no_order`` is the stronger proof that no order of the ops fits in bytes.
+    """
 
     best: tuple[Decision, Simulated] | None
     search_bound: int
     evaluations: int
     proven_infeasible: bool
     interrupted: bool
+    no_order: bool = False
 
 
 def search(
@@ -54,7 +58,7 @@ def search(
     proven = best is not None and best[1].makespan <= lower
     left = seconds * (1 - LOCAL_SHARE) if seed is not None else seconds - (time.monotonic() - started)
     if not flat or proven or found.proven_infeasible or limit.interrupted or left <= 0:
-        return Found(best, 0, found.evaluations, found.proven_infeasible, limit.interrupted)
+        return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
     improved = search_flat(problem, bounds.heads_tails, evaluate, best, lower, left, seed, on_progress)
     if improved.decision is not None and improved.simulated is not None:
         best = improved.decision, improved.simulated

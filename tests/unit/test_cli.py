@@ -100,7 +100,11 @@ def test_solve_writes_checked_files(run: Callable[..., Run], work: Path, tmp_pat
     assert code == 0
     assert sorted(p.name for p in (tmp_path / "new" / "out").iterdir()) == [
         "gantt.svg",
+        "hexloom_tables.h",
         "schedule.json",
+        "small.c",
+        "small.h",
+        "small.json",
         "timeline.json",
     ]
     schedule = Schedule.from_json((tmp_path / "new" / "out" / "schedule.json").read_text(encoding="utf-8"))
@@ -306,10 +310,12 @@ def test_standard_input_that_is_no_workload(refused: Callable[..., str], monkeyp
 
 
 def test_no_plan_and_no_proof_is_three(run: Callable[..., Run], tmp_path: Path) -> None:
-    code, out, err = run("solve", written(tmp_path, PINS), "-o", tmp_path / "out")
+    code, out, err = run("solve", written(tmp_path, PINS), "-o", tmp_path / "out", "--time-limit", "0s")
     assert (code, out) == (3, "")
     assert err == "no plan found within the limit, and none is excluded: give more time\n"
-    assert json.loads(run("solve", written(tmp_path, PINS), "--json", "-q")[1])["status"] == "LIMIT"
+    assert (
+        json.loads(run("solve", written(tmp_path, PINS), "--json", "-q", "--time-limit", "0s")[1])["status"] == "LIMIT"
+    )
 
 
 def test_an_interrupt_before_a_plan_is_three(
