@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.search import search_flat
 from hexloom.formulations.local_search import Limit, LocalSearch
 
@@ -48,18 +50,34 @@ def search(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Found:
     """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a decision meets a bound."""
+    flat = len(problem.ops) <= FLAT_OPS and seconds > 0
+    with contextlib.ExitStack() as stack:
+        # The solver loads while the local search runs.
+        guard = stack.enter_context(Guard()) if flat else None
+        return _search(guard, problem, bounds, evaluate, incumbents, seconds, seed, on_progress)
+
+
+def _search(
+    guard: Guard | None,
+    problem: Problem,
+    bounds: Bounds,
+    evaluate: Evaluate,
+    incumbents: tuple[Decision, ...],
+    seconds: float,
+    seed: int | None,
+    on_progress: Callable[[int, int], None] | None,
+) -> Found:
     started = time.monotonic()
-    flat = len(problem.ops) <= FLAT_OPS
-    limit = Limit(seconds * (LOCAL_SHARE if flat else 1.0), deterministic=seed is not None)
+    limit = Limit(seconds * (1.0 if guard is None else LOCAL_SHARE), deterministic=seed is not None)
     local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress)
     found = local.run(incumbents)
     best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
     lower = bounds.best.ticks
     proven = best is not None and best[1].makespan <= lower
     left = seconds * (1 - LOCAL_SHARE) if seed is not None else seconds - (time.monotonic() - started)
-    if not flat or proven or found.proven_infeasible or limit.interrupted or left <= 0:
+    if guard is None or proven or found.proven_infeasible or limit.interrupted or left <= 0:
         return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
-    improved = search_flat(problem, bounds.heads_tails, evaluate, best, lower, left, seed, on_progress)
+    improved = search_flat(guard, problem, bounds.heads_tails, evaluate, best, lower, left, seed, on_progress)
     if improved.decision is not None and improved.simulated is not None:
         best = improved.decision, improved.simulated
     bound = improved.bound if improved.bound > lower else 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.flat.extract import decision_of
-from hexloom.formulations.flat.guard import Outcome, solve_guarded
+from hexloom.formulations.flat.guard import Guard, Job, Outcome
 from hexloom.formulations.flat.model import FlatOptions
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class FlatFound:
 
 
 def search_flat(
+    guard: Guard,
     problem: Problem,
     ht: HeadsTails,
     evaluate: Evaluate,
@@ -50,12 +51,13 @@ def search_flat(
     packed; only when that fails is the model with addresses solved. That nothing is shorter counts only when a second
     run without presolve and with another seed says so too: CP-SAT 9.15 has certified wrong optima.
     """
-    return _Search(problem, ht, evaluate, incumbent, lower, seconds, seed, on_progress).run()
+    return _Search(guard, problem, ht, evaluate, incumbent, lower, seconds, seed, on_progress).run()
 
 
 class _Search:
     def __init__(
         self,
+        guard: Guard,
         problem: Problem,
         ht: HeadsTails,
         evaluate: Evaluate,
@@ -65,6 +67,7 @@ class _Search:
         seed: int | None,
         on_progress: Callable[[int, int], None] | None,
     ) -> None:
+        self.guard = guard
         self.problem, self.ht, self.evaluate = problem, ht, evaluate
         self.best = incumbent
         self.bound = lower
@@ -119,7 +122,7 @@ class _Search:
             workers=max(1, min(8, os.cpu_count() or 1)),
             presolve=presolve,
         )
-        return solve_guarded(self.problem, self.ht, options, self.best, self._take)
+        return self.guard.solve(Job(self.problem, self.ht, options, self.best), self._take)
 
     def _take(self, solution: FlatSolution) -> None:
         decision = decision_of(self.problem, solution)
