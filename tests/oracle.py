@@ -1,0 +1,691 @@
+"""The exact best plan of a small problem by a plain search over events, and plain checks of what a timeline claims.
+
+Nothing here is shared with the product but the data of `Problem`. The class searched is that of the plan language:
+
+* A ``run`` or a ``start`` happens at entry, when an op is observed to end, or when one of its own threads is released:
+  nothing else can hold it back. The ``wait`` for a transfer happens when its owner is released, and blocks the owner
+  until the transfer is done.
+* Units of an engine without threads change hands when the result of their user exists, because only that is
+  observable.
+* A buffer has its address from the start of its first op to the observed end of its last. One that is never alive
+  needs an address inside the scratchpad all the same.
+* Transfers take their pipes in order of issue; one that finds its pipes taken lets later ones pass. All that happens
+  at one instant happens before the next transfer is chosen.
+
+States are equal when all remaining ticks are equal; of equal states the earliest counts. No other dominance is used,
+because none is true: a shorter op can make a plan end later.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import combinations, count, product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import networkx as nx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hexloom.formulations.problem import Buffer, Mode, Problem
+    from hexloom.optimizer.plan import Plan
+    from hexloom.optimizer.simulate import OpTimes
+
+STATE_LIMIT = 20_000
+
+(FRESH, RUNNING, ISSUING, QUEUED, FLYING, ARRIVED, POLLING, OVER) = range(8)
+"""Life of an op; a transfer goes through issuing, queued, flying, arrived and polling."""
+
+TIMED = (RUNNING, ISSUING, FLYING, POLLING)
+
+
+class OracleLimit(Exception):
+    """Too many states; nothing is known."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A best plan, in the words of a decision, with the time of every action."""
+
+    ticks: int
+    modes: tuple[int, ...]
+    units: tuple[tuple[tuple[int, ...], ...], ...]
+    actions: tuple[int, ...]
+    times: tuple[int, ...]
+    offsets: tuple[int, ...]
+    guards: tuple[tuple[int, int], ...]
+
+
+class State(NamedTuple):
+    """All that the future depends on, relative to now.
+
+    ``ops``: phase, mode and remaining ticks. ``lanes``: remaining ticks of each thread or unit, ``-1 - i`` while it
+    waits for transfer i. ``pipes``: remaining ticks of each unit in use. ``pending``: transfers that wait for pipes,
+    as (issued now, op). ``places``: the address of each live buffer, or -1. ``entry``, ``seen``, ``released``: what
+    happened in this round of this instant and can let an op start.
+    """
+
+    ops: tuple[tuple[int, int, int], ...]
+    lanes: tuple[int, ...]
+    pipes: tuple[tuple[int, ...], ...]
+    pending: tuple[tuple[int, int], ...]
+    places: tuple[int, ...]
+    entry: bool
+    seen: tuple[int, ...]
+    released: frozenset[int]
+
+
+class Step(NamedTuple):
+    """One action on the way to a state, newest first."""
+
+    action: int
+    time: int
+    mode: int
+    units: tuple[tuple[int, ...], ...]
+    placed: tuple[tuple[int, int], ...]
+    guards: tuple[tuple[int, int], ...]
+    before: Step | None
+
+
+def optimum(problem: Problem, state_limit: int = STATE_LIMIT) -> Witness | None:
+    """Return a best plan of ``problem``, or None when nothing fits.
+
+    Raises
+    ------
+    OracleLimit
+        After ``state_limit`` states.
+    """
+    return _Search(problem, state_limit).run()
+
+
+class _Search:
+    def __init__(self, problem: Problem, state_limit: int) -> None:
+        self.problem = problem
+        self.state_limit = state_limit
+        self.names = [op.name for op in problem.ops]
+        at = {name: i for i, name in enumerate(self.names)}
+        n = len(self.names)
+        self.before: list[set[int]] = [set() for _ in range(n)]
+        for edge in problem.precedences:
+            self.before[at[edge.after]].add(at[edge.before])
+        self.lane_of: dict[tuple[str, int], int] = {}
+        self.is_worker: list[bool] = []
+        self.group: list[str] = []
+        self.pipe_of: dict[str, int] = {}
+        self.pipe_units: list[int] = []
+        for engine in problem.engines:
+            if engine.kind == "pipe":
+                self.pipe_of[engine.name] = len(self.pipe_units)
+                self.pipe_units.append(engine.units)
+                continue
+            for unit in range(engine.units):
+                self.lane_of[engine.name, unit] = len(self.is_worker)
+                self.is_worker.append(engine.kind == "worker")
+                self.group.append(engine.name)
+        self.units = {engine.name: engine.units for engine in problem.engines}
+        self.special: set[int] = set()
+        for op in problem.ops:
+            for mode in op.modes:
+                if mode.dma is not None:
+                    self.special.add(self.lane_of[mode.dma.owner_engine, mode.dma.owner_unit])
+                for use in mode.uses:
+                    if use.unit_ids is not None and use.engine not in self.pipe_of:
+                        self.special |= {self.lane_of[use.engine, u] for u in use.unit_ids}
+        self.room = max(0, problem.scratchpad.total_bytes - problem.scratchpad.reserved_bytes)
+        self.size = [_size(b) for b in problem.buffers]
+        self.users = [sorted({at[name] for name in b.ops}) for b in problem.buffers]
+        self.buffers_of = [[b for b, users in enumerate(self.users) if i in users] for i in range(n)]
+        self.tail = [0] * n
+        self.shortest = [min(_duration(m) for m in op.modes) for op in problem.ops]
+        changed = True
+        while changed:
+            changed = False
+            for i in range(n):
+                for b in self.before[i]:
+                    value = self.shortest[i] + self.tail[i]
+                    if value > self.tail[b]:
+                        self.tail[b], changed = value, True
+        self.energy = [
+            {e: min(_energy(m, e) for m in op.modes) for e in self.units if self.units[e]} for op in problem.ops
+        ]
+
+    def run(self) -> Witness | None:
+        """Search states in order of their earliest possible end."""
+        serial = count()
+        queue: list[tuple[int, int, int, int, State, Step | None]] = []
+        reached: dict[Any, int] = {}
+        for state in self._entries():
+            start = self._settle(state)
+            heapq.heappush(
+                queue,
+                (self.problem.entry_ticks + self._bound(start), 0, next(serial), self.problem.entry_ticks, start, None),
+            )
+        while queue:
+            _, _, _, now, state, path = heapq.heappop(queue)
+            if all(op[0] == OVER for op in state.ops):
+                return self._witness(now, state, path)
+            if reached.get(self._key(state), now) < now:
+                continue
+            for after, steps in self._round(state, now, path):
+                later = self._close(after, now)
+                if later is None:
+                    continue
+                then, following = later
+                name = self._key(following)
+                if name in reached and reached[name] <= then:
+                    continue
+                reached[name] = then
+                if len(reached) > self.state_limit:
+                    raise OracleLimit
+                over = sum(op[0] == OVER for op in following.ops)
+                estimate = then + self._bound(following)
+                heapq.heappush(queue, (estimate, -over, next(serial), then, following, steps))
+        return None
+
+    def _entries(self) -> Iterator[State]:
+        """Every placement of what is resident, or one for all buffers when all fit side by side."""
+        problem = self.problem
+        n = len(problem.ops)
+        self.static = self._side_by_side()
+        base = State(
+            ops=((FRESH, 0, 0),) * n,
+            lanes=(0,) * len(self.is_worker),
+            pipes=((),) * len(self.pipe_units),
+            pending=(),
+            places=(-1,) * len(problem.buffers),
+            entry=True,
+            seen=(),
+            released=frozenset(),
+        )
+        if self.static is not None:
+            yield base
+            return
+        # What is never alive needs a legal address all the same.
+        if not all(any(True for _ in self._addresses(b, base.places)) for b in range(len(base.places))):
+            return
+        residents = [b for b, buffer in enumerate(problem.buffers) if buffer.resident]
+        yield from (base._replace(places=places) for places in self._placements(base.places, residents))
+
+    def _side_by_side(self) -> tuple[int, ...] | None:
+        """Addresses at which every buffer could live all the time, if a plain attempt finds them."""
+        problem = self.problem
+        places = [-1] * len(problem.buffers)
+        pinned_first = sorted(range(len(places)), key=lambda b: (problem.buffers[b].address is None, -self.size[b]))
+        for b in pinned_first:
+            found = next(self._addresses(b, tuple(places)), None)
+            if found is None:
+                return None
+            places[b] = found
+        return tuple(places)
+
+    def _addresses(self, b: int, places: tuple[int, ...]) -> Iterator[int]:
+        """Every address that buffer ``b`` can have beside the live ones."""
+        buffer, size = self.problem.buffers[b], self.size[b]
+        if size == 0:
+            if (buffer.address or 0) <= self.room:
+                yield buffer.address or 0
+            return
+        tried = range(0, self.room - size + 1, buffer.align_bytes) if buffer.address is None else (buffer.address,)
+        for address in tried:
+            if address + size <= self.room and not any(
+                place >= 0 and self.size[other] and address < place + self.size[other] and place < address + size
+                for other, place in enumerate(places)
+            ):
+                yield address
+
+    def _placements(self, places: tuple[int, ...], wanted: list[int]) -> Iterator[tuple[int, ...]]:
+        if not wanted:
+            yield places
+            return
+        b = wanted[0]
+        for address in self._addresses(b, places):
+            yield from self._placements((*places[:b], address, *places[b + 1 :]), wanted[1:])
+
+    def _key(self, state: State) -> tuple[Any, ...]:
+        """Equal for states that differ by a renaming of alike units only."""
+        plain = sorted(
+            (self.group[k], left, k in state.released) for k, left in enumerate(state.lanes) if k not in self.special
+        )
+        named = tuple((state.lanes[k], k in state.released) for k in sorted(self.special))
+        ops = tuple((phase, mode if ISSUING <= phase <= POLLING else 0, left) for phase, mode, left in state.ops)
+        return ops, tuple(plain), named, state.pipes, state.pending, state.places, state.entry, bool(state.seen)
+
+    def _bound(self, state: State) -> int:
+        """Ticks that any continuation takes: the longest path, and the work left for each engine."""
+        best = 0
+        work = dict.fromkeys(self.units, 0)
+        for k, left in enumerate(state.lanes):
+            work[self.group[k]] += max(0, left)
+        for i, (phase, m, left) in enumerate(state.ops):
+            if phase == OVER:
+                continue
+            if phase == FRESH:
+                rest = self.shortest[i]
+                for e, energy in self.energy[i].items():
+                    work[e] += energy
+            else:
+                mode = self.problem.ops[i].modes[m]
+                poll = mode.dma.poll_ticks if mode.dma is not None else 0
+                rest = {
+                    RUNNING: left,
+                    ISSUING: left + mode.latency_ticks + poll,
+                    QUEUED: mode.latency_ticks + poll,
+                    FLYING: left + poll,
+                    ARRIVED: poll,
+                    POLLING: left,
+                }[phase]
+            best = max(best, rest + self.tail[i])
+        return max([best] + [-(-total // self.units[e]) for e, total in work.items()])
+
+    def _round(self, state: State, now: int, path: Step | None) -> Iterator[tuple[State, Step | None]]:
+        """Every state that some of the actions possible now lead to, none included."""
+        known = {self._key(state)}
+        stack: list[tuple[State, Step | None]] = [(state, path)]
+        while stack:
+            at, way = stack.pop()
+            yield at, way
+            for after, step in self._actions(at, now, way):
+                settled = self._settle(after)
+                key = self._key(settled)
+                if key not in known:
+                    known.add(key)
+                    stack.append((settled, step))
+
+    def _actions(self, state: State, now: int, path: Step | None) -> Iterator[tuple[State, Step]]:
+        for i, (phase, m, _) in enumerate(state.ops):
+            if phase == FRESH:
+                if all(state.ops[b][0] == OVER for b in self.before[i]):
+                    yield from self._starts(state, i, now, path)
+            elif phase in (QUEUED, FLYING, ARRIVED):
+                lane = self._owner(self.problem.ops[i].modes[m])
+                if state.lanes[lane] == 0 and lane in state.released:
+                    lanes = _with(state.lanes, {lane: -1 - i})
+                    blocked = state._replace(lanes=lanes, released=state.released - {lane})
+                    yield blocked, Step(~i, now, m, (), (), (), path)
+
+    def _owner(self, mode: Mode) -> int:
+        assert mode.dma is not None
+        return self.lane_of[mode.dma.owner_engine, mode.dma.owner_unit]
+
+    def _starts(self, state: State, i: int, now: int, path: Step | None) -> Iterator[tuple[State, Step]]:
+        for m, mode in enumerate(self.problem.ops[i].modes):
+            for units in self._unit_choices(state, mode):
+                if mode.dma is not None:
+                    mine = [self._owner(mode)]
+                else:
+                    mine = [self.lane_of[use.engine, u] for use, ids in zip(mode.uses, units, strict=True) for u in ids]
+                if any(state.lanes[lane] != 0 for lane in mine):
+                    continue
+                if not (state.entry or state.seen or any(lane in state.released for lane in mine)):
+                    continue
+                guards = () if state.entry else tuple((x, i) for x in state.seen)
+                for places in self._births(state, i):
+                    placed = tuple((b, places[b]) for b in range(len(places)) if places[b] != state.places[b])
+                    after = self._begun(state, i, m, mode, units, mine)._replace(places=places)
+                    yield after, Step(i, now, m, units, placed, guards, path)
+
+    def _births(self, state: State, i: int) -> Iterator[tuple[int, ...]]:
+        if self.static is not None:
+            yield state.places
+            return
+        born = [
+            b
+            for b in self.buffers_of[i]
+            if not self.problem.buffers[b].resident and all(state.ops[u][0] == FRESH for u in self.users[b])
+        ]
+        yield from self._placements(state.places, born)
+
+    def _unit_choices(self, state: State, mode: Mode) -> Iterator[tuple[tuple[int, ...], ...]]:
+        """Ids per use; of alike units only one choice."""
+        if mode.dma is not None:
+            yield ((),) * len(mode.uses)
+            return
+        options: list[list[tuple[int, ...]]] = []
+        for use in mode.uses:
+            if use.ticks == 0:
+                options.append([()])
+            elif use.unit_ids is not None:
+                options.append([use.unit_ids])
+            else:
+                found: dict[Any, tuple[int, ...]] = {}
+                idle = [u for u in range(self.units[use.engine]) if state.lanes[self.lane_of[use.engine, u]] == 0]
+                for ids in combinations(idle, use.units):
+                    lanes = [self.lane_of[use.engine, u] for u in ids]
+                    like = sorted((k if k in self.special else -1, k in state.released) for k in lanes)
+                    found.setdefault(tuple(like), ids)
+                options.append(list(found.values()))
+        yield from product(*options)
+
+    def _begun(
+        self, state: State, i: int, m: int, mode: Mode, units: tuple[tuple[int, ...], ...], mine: list[int]
+    ) -> State:
+        released = state.released - set(mine)
+        if mode.dma is not None:
+            issue = mode.dma.issue_ticks
+            ops = _with(state.ops, {i: (ISSUING, m, issue)})
+            if issue == 0:
+                released |= set(mine)
+            return state._replace(ops=ops, lanes=_with(state.lanes, {mine[0]: issue}), released=released)
+        held: dict[int, int] = {}
+        for use, ids in zip(mode.uses, units, strict=True):
+            for u in ids:
+                lane = self.lane_of[use.engine, u]
+                ticks = use.ticks if self.is_worker[lane] else mode.latency_ticks
+                held[lane] = mode.overhead_ticks + ticks
+        ops = _with(state.ops, {i: (RUNNING, m, mode.overhead_ticks + mode.latency_ticks)})
+        return state._replace(ops=ops, lanes=_with(state.lanes, held), released=released)
+
+    def _settle(self, state: State) -> State:
+        """Let everything happen that is due at this very instant."""
+        ops, lanes, places = list(state.ops), list(state.lanes), list(state.places)
+        pending, seen, released = list(state.pending), list(state.seen), set(state.released)
+        moved = True
+        while moved:
+            moved = False
+            for i, (phase, m, left) in enumerate(ops):
+                if phase in TIMED and left > 0:
+                    continue
+                if phase == RUNNING:
+                    ops[i] = (OVER, m, 0)
+                elif phase == ISSUING:
+                    ops[i] = (QUEUED, m, 0)
+                    pending.append((1, i))
+                elif phase == FLYING:
+                    ops[i] = (ARRIVED, m, 0)
+                elif phase == ARRIVED and -1 - i in lanes:
+                    dma = self.problem.ops[i].modes[m].dma
+                    assert dma is not None
+                    lanes[lanes.index(-1 - i)] = dma.poll_ticks
+                    ops[i] = (POLLING, m, dma.poll_ticks)
+                elif phase == POLLING:
+                    ops[i] = (OVER, m, 0)
+                    released.add(self._owner(self.problem.ops[i].modes[m]))
+                else:
+                    continue
+                moved = True
+                if ops[i][0] == OVER:
+                    seen.append(i)
+                    for b in self.buffers_of[i]:
+                        if not self.problem.buffers[b].resident and all(ops[u][0] == OVER for u in self.users[b]):
+                            places[b] = -1
+        return State(
+            tuple(ops),
+            tuple(lanes),
+            state.pipes,
+            tuple(sorted(pending, key=lambda item: item if item[0] else (0, 0))),
+            tuple(places),
+            state.entry,
+            tuple(seen),
+            frozenset(released),
+        )
+
+    def _close(self, state: State, now: int) -> tuple[int, State] | None:
+        """End the round: transfers take pipes; then the next round of this instant, or the next instant."""
+        ops, pipes = list(state.ops), [list(p) for p in state.pipes]
+        left: list[tuple[int, int]] = []
+        again = False
+        for fresh, i in state.pending:
+            m = ops[i][1]
+            mode = self.problem.ops[i].modes[m]
+            uses = [(self.pipe_of[use.engine], use.units, use.ticks) for use in mode.uses if use.ticks > 0]
+            if any(len(pipes[p]) + units > self.pipe_units[p] for p, units, _ in uses):
+                left.append((fresh, i))
+                continue
+            for p, units, ticks in uses:
+                pipes[p] += [ticks] * units
+            ops[i] = (FLYING, m, mode.latency_ticks)
+            again = again or mode.latency_ticks == 0
+        waiting = [k for phase, _, k in ops if phase in TIMED]
+        step = 0
+        if not again:
+            running = waiting + [k for k in state.lanes if k > 0] + [k for p in pipes for k in p]
+            if not running:
+                return (now, state) if all(phase == OVER for phase, _, _ in ops) else None
+            step = min(running)
+        lanes = tuple(k - step if k > 0 else k for k in state.lanes)
+        following = State(
+            ops=tuple((phase, m, k - step if phase in TIMED else 0) for phase, m, k in ops),
+            lanes=lanes,
+            pipes=tuple(tuple(sorted(k - step for k in p if k > step or not step)) for p in pipes),
+            pending=tuple((fresh if again else 0, i) for fresh, i in left),
+            places=state.places,
+            entry=False,
+            seen=(),
+            released=frozenset(k for k, old in enumerate(state.lanes) if old > 0 and lanes[k] == 0),
+        )
+        return now + step, self._settle(following)
+
+    def _witness(self, ticks: int, last: State, path: Step | None) -> Witness:
+        steps: list[Step] = []
+        while path is not None:
+            steps.append(path)
+            path = path.before
+        steps.reverse()
+        n = len(self.names)
+        modes, units = [0] * n, [()] * n  # type: list[int], list[tuple[tuple[int, ...], ...]]
+        offsets = [
+            last.places[b] if last.places[b] >= 0 else buffer.address or 0
+            for b, buffer in enumerate(self.problem.buffers)
+        ]
+        if self.static is not None:
+            offsets = list(self.static)
+        guards: list[tuple[int, int]] = []
+        for step in steps:
+            if step.action >= 0:
+                modes[step.action], units[step.action] = step.mode, step.units
+            for b, address in step.placed:
+                offsets[b] = address
+            guards += step.guards
+        return Witness(
+            ticks=ticks,
+            modes=tuple(modes),
+            units=tuple(units),
+            actions=tuple(step.action for step in steps),
+            times=tuple(step.time for step in steps),
+            offsets=tuple(offsets),
+            guards=tuple(guards),
+        )
+
+
+def _with(values: tuple[Any, ...], changes: Mapping[int, Any]) -> tuple[Any, ...]:
+    return tuple(changes.get(k, value) for k, value in enumerate(values))
+
+
+def _duration(mode: Mode) -> int:
+    if mode.dma is None:
+        return mode.overhead_ticks + mode.latency_ticks
+    return mode.dma.issue_ticks + mode.latency_ticks + mode.dma.poll_ticks
+
+
+def _energy(mode: Mode, engine: str) -> int:
+    if mode.dma is not None:
+        return mode.dma.issue_ticks + mode.dma.poll_ticks if mode.dma.owner_engine == engine else 0
+    return sum(use.units * (mode.overhead_ticks + use.ticks) for use in mode.uses if use.engine == engine and use.ticks)
+
+
+def order_graph(problem: Problem, plan: Plan) -> nx.DiGraph:
+    """Return what happens before what under any timing: nodes ("start", op) and ("known", op), the end of an op.
+
+    A thread goes on from an op to the next entry; that tells the end of the op only if all its threads are held to
+    the end of its result.
+    """
+    modes = chosen_modes(problem, plan)
+    workers = {e.name for e in problem.engines if e.kind == "worker"}
+    graph = nx.DiGraph()
+    for op in problem.ops:
+        graph.add_edge(("start", op.name), ("known", op.name))
+    for queue in plan.queues:
+        previous = None
+        for entry in queue.entries:
+            here = ("known" if entry.action == "wait" else "start", entry.op)
+            if previous is not None:
+                graph.add_edge(previous, here)
+            mode = modes[entry.op]
+            whole = all(use.ticks in (0, mode.latency_ticks) for use in mode.uses if use.engine in workers)
+            previous = ("known", entry.op) if entry.action == "run" and whole else here
+    for wait in plan.waits:
+        graph.add_edge(("known", wait.before), ("start", wait.after))
+    return graph
+
+
+def chosen_modes(problem: Problem, plan: Plan) -> dict[str, Mode]:
+    """Return the mode of every op."""
+    assigned = {a.op: a.mode for a in plan.assignments}
+    return {op.name: op.modes[assigned[op.name]] for op in problem.ops}
+
+
+def shared_bytes(problem: Problem, plan: Plan) -> list[tuple[Buffer, Buffer]]:
+    """Return the pairs of buffers that are used and have bytes in common."""
+    used = [b for b in problem.buffers if _size(b) and (b.ops or b.resident) and b.name in plan.addresses]
+    at = plan.addresses
+    return [
+        (a, b)
+        for a, b in combinations(used, 2)
+        if at[a.name] < at[b.name] + _size(b) and at[b.name] < at[a.name] + _size(a)
+    ]
+
+
+def plan_faults(problem: Problem, plan: Plan) -> list[str]:
+    """Return what can go wrong with a plan under some timing, one line each: the rules, checked plainly."""
+    found = _address_faults(problem, plan)
+    names = [op.name for op in problem.ops]
+    if sorted(a.op for a in plan.assignments) != sorted(names):
+        return [*found, "not every op is assigned once"]
+    if any(not 0 <= a.mode < len(op.modes) for a in plan.assignments for op in problem.ops if op.name == a.op):
+        return [*found, "a mode does not exist"]
+    modes = chosen_modes(problem, plan)
+    kinds = {e.name: e.kind for e in problem.engines}
+    count = {e.name: e.units for e in problem.engines}
+    expected: list[tuple[str, int, str, str]] = []
+    holders: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for assignment in plan.assignments:
+        name, mode = assignment.op, modes[assignment.op]
+        if mode.dma is not None:
+            owner = (mode.dma.owner_engine, mode.dma.owner_unit)
+            expected += [(*owner, "start", name), (*owner, "wait", name)]
+        asked = {use.engine: use for use in mode.uses if use.ticks > 0 and kinds[use.engine] != "pipe"}
+        if {engine for engine, ids in assignment.units.items() if ids} != set(asked):
+            found.append(f"{name} holds other engines than it asks for")
+        for engine, ids in assignment.units.items():
+            use = asked.get(engine)
+            if use is None:
+                continue
+            if len(ids) != use.units or len(set(ids)) != use.units or not all(0 <= u < count[engine] for u in ids):
+                found.append(f"{name} holds units {ids} of {engine}")
+            if use.unit_ids is not None and set(ids) != set(use.unit_ids):
+                found.append(f"{name} holds units {ids} of {engine}, not {use.unit_ids}")
+            for u in ids:
+                if kinds[engine] == "worker":
+                    expected.append((engine, u, "run", name))
+                else:
+                    holders[engine, u].append(name)
+    actual = [(queue.engine, queue.unit, e.action, e.op) for queue in plan.queues for e in queue.entries]
+    lanes = [(queue.engine, queue.unit) for queue in plan.queues]
+    if sorted(expected) != sorted(actual) or len(set(lanes)) != len(lanes):
+        return [*found, "the queues do not hold every step once, where it belongs"]
+    if not {name for wait in plan.waits for name in (wait.before, wait.after)} <= set(names):
+        return [*found, "a wait names no op"]
+    graph = order_graph(problem, plan)
+    if not nx.is_directed_acyclic_graph(graph):
+        return [*found, "the order of the plan is a cycle"]
+    reach = {node: nx.descendants(graph, node) for node in graph}
+
+    def ordered(a: str, b: str) -> bool:
+        return ("start", b) in reach["known", a]
+
+    for lane, users in holders.items():
+        found += [
+            f"{a} and {b} share {lane} without an order"
+            for a, b in combinations(users, 2)
+            if not ordered(a, b) and not ordered(b, a)
+        ]
+    found += [f"{e.after} does not wait for {e.before}" for e in problem.precedences if not ordered(e.before, e.after)]
+    for first, second in shared_bytes(problem, plan):
+        apart = any(
+            all(ordered(x, y) for x in before.ops for y in after.ops)
+            for before, after in ((first, second), (second, first))
+        )
+        if first.resident or second.resident or not apart:
+            found.append(f"{first.name} and {second.name} share bytes without an order")
+    return found
+
+
+def _address_faults(problem: Problem, plan: Plan) -> list[str]:
+    found: list[str] = []
+    room = max(0, problem.scratchpad.total_bytes - problem.scratchpad.reserved_bytes)
+    if set(plan.addresses) != {buffer.name for buffer in problem.buffers}:
+        return ["not every buffer has an address"]
+    for buffer in problem.buffers:
+        at = plan.addresses[buffer.name]
+        if at % buffer.align_bytes or buffer.address not in (None, at):
+            found.append(f"{buffer.name} may not lie at {at}")
+        if at < 0 or at + _size(buffer) > room:
+            found.append(f"{buffer.name} ends at {at + _size(buffer)}, beyond {room}")
+    return found
+
+
+def time_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes]) -> list[str]:
+    """Return what is wrong with the times of a sound plan, one line each."""
+    found: list[str] = []
+    modes = chosen_modes(problem, plan)
+    lanes: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    pipes: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for assignment in plan.assignments:
+        name, mode, at = assignment.op, modes[assignment.op], times[assignment.op]
+        if at.start < problem.entry_ticks:
+            found.append(f"{name} starts before the entry is over")
+        if mode.dma is None:
+            held = [mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0]
+            done = at.start + mode.overhead_ticks + mode.latency_ticks
+            right = (at.start + max(held, default=0), at.start, done, done, done)
+            if right != (at.end, at.transfer_start, at.done, at.wait_start, at.observed):
+                found.append(f"{name} does not take its duration")
+            for use in mode.uses:
+                for u in assignment.units.get(use.engine, ()):
+                    lanes[use.engine, u].append((at.start, at.start + mode.overhead_ticks + use.ticks))
+            continue
+        dma = mode.dma
+        seen = max(at.done, at.wait_start) + dma.poll_ticks
+        if (at.start + dma.issue_ticks, at.transfer_start + mode.latency_ticks, seen) != (at.end, at.done, at.observed):
+            found.append(f"{name} does not take its issue, its latency or its poll")
+        if at.transfer_start < at.end or at.wait_start < at.end:
+            found.append(f"{name} moves or is awaited before it is issued")
+        lanes[dma.owner_engine, dma.owner_unit] += [(at.start, at.end), (at.wait_start, at.observed)]
+        for use in mode.uses:
+            pipes[use.engine].append((at.transfer_start, at.transfer_start + use.ticks, use.units))
+    for lane, busy in lanes.items():
+        long = sorted(span for span in busy if span[0] < span[1])
+        found += [f"{lane} does two things at once: {a}, {b}" for a, b in combinations(long, 2) if b[0] < a[1]]
+    for engine in problem.engines:
+        moved = pipes[engine.name]
+        for moment in {start for start, _, _ in moved}:
+            if sum(u for start, end, u in moved if start <= moment < end) > engine.units:
+                found.append(f"{engine.name} has more than {engine.units} units in use at {moment}")
+    orders = [(w.before, w.after) for w in plan.waits] + [(e.before, e.after) for e in problem.precedences]
+    found += [f"{b} starts before {a} is known" for a, b in orders if times[b].start < times[a].observed]
+    for queue in plan.queues:
+        begins = [times[e.op].wait_start if e.action == "wait" else times[e.op].start for e in queue.entries]
+        if begins != sorted(begins):
+            found.append(f"{queue.engine}[{queue.unit}] does not keep its order")
+    last = max(max(t.observed, t.end) for t in times.values())
+    for first, second in shared_bytes(problem, plan):
+        spans = [
+            (0, last)
+            if b.resident
+            else (min(times[name].start for name in b.ops), max(times[name].observed for name in b.ops))
+            for b in (first, second)
+        ]
+        if max(start for start, _ in spans) < min(end for _, end in spans):
+            found.append(f"{first.name} and {second.name} share bytes while both are alive")
+    return found
+
+
+def faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes]) -> list[str]:
+    """Return what is wrong with a plan and its times."""
+    return plan_faults(problem, plan) or time_faults(problem, plan, times)
+
+
+def _size(buffer: Buffer) -> int:
+    return -(-buffer.size_bytes // buffer.granule_bytes) * buffer.granule_bytes

@@ -1,0 +1,257 @@
+"""The checker against corrupted plans and times: it accepts what is valid and refuses what breaks a rule."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+from oracle import faults, plan_faults, time_faults
+from strategies import problems
+
+from hexloom.formulations.greedy import Policy, list_schedule
+from hexloom.optimizer.check import check_plan, check_times
+from hexloom.optimizer.plan import Plan, Queue, Wait
+from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.schedule import OpRow
+from hexloom.optimizer.simulate import OpTimes, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hypothesis.strategies import DataObject, DrawFn
+
+    from hexloom.formulations.problem import Problem
+
+
+@st.composite
+def planned(draw: DrawFn) -> tuple[Problem, Plan, dict[str, OpTimes]]:
+    """A problem, a plan of the list scheduler, and its times; only those that are sound."""
+    problem = draw(problems())
+    n = len(problem.ops)
+    priority = tuple(float(draw(st.integers(0, 9))) for _ in range(n))
+    decision = list_schedule(problem, Policy(priority, tuple(0 for _ in range(n))))
+    assume(decision is not None)
+    assert decision is not None
+    plan = make_plan(problem, decision)
+    times = simulate(problem, plan).times
+    assume(not faults(problem, plan, times))
+    return problem, plan, times
+
+
+def _pick(data: DataObject, length: int) -> int:
+    assume(length > 0)
+    return data.draw(st.integers(0, length - 1))
+
+
+def _with_queue(plan: Plan, k: int, queue: Queue) -> Plan:
+    return plan.model_copy(update={"queues": (*plan.queues[:k], queue, *plan.queues[k + 1 :])})
+
+
+def swap_entries(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.queues))
+    entries = list(plan.queues[k].entries)
+    at = _pick(data, len(entries) - 1)
+    entries[at], entries[at + 1] = entries[at + 1], entries[at]
+    return _with_queue(plan, k, plan.queues[k].model_copy(update={"entries": tuple(entries)}))
+
+
+def drop_entry(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.queues))
+    entries = list(plan.queues[k].entries)
+    del entries[_pick(data, len(entries))]
+    return _with_queue(plan, k, plan.queues[k].model_copy(update={"entries": tuple(entries)}))
+
+
+def double_entry(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.queues))
+    entries = list(plan.queues[k].entries)
+    entries.insert(_pick(data, len(entries) + 1), entries[_pick(data, len(entries))])
+    return _with_queue(plan, k, plan.queues[k].model_copy(update={"entries": tuple(entries)}))
+
+
+def move_entry(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    """Take an entry from one queue to the end of another."""
+    assume(len(plan.queues) > 1)
+    k = _pick(data, len(plan.queues))
+    other = _pick(data, len(plan.queues))
+    assume(k != other)
+    entries = list(plan.queues[k].entries)
+    moved = entries.pop(_pick(data, len(entries)))
+    plan = _with_queue(plan, k, plan.queues[k].model_copy(update={"entries": tuple(entries)}))
+    longer = (*plan.queues[other].entries, moved)
+    return _with_queue(plan, other, plan.queues[other].model_copy(update={"entries": longer}))
+
+
+def change_action(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.queues))
+    entries = list(plan.queues[k].entries)
+    at = _pick(data, len(entries))
+    action = data.draw(st.sampled_from(("run", "start", "wait")))
+    entries[at] = entries[at].model_copy(update={"action": action})
+    return _with_queue(plan, k, plan.queues[k].model_copy(update={"entries": tuple(entries)}))
+
+
+def drop_queue(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.queues))
+    return plan.model_copy(update={"queues": (*plan.queues[:k], *plan.queues[k + 1 :])})
+
+
+def rename_queue(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.queues))
+    return _with_queue(plan, k, plan.queues[k].model_copy(update={"unit": data.draw(st.integers(0, 3))}))
+
+
+def drop_wait(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.waits))
+    return plan.model_copy(update={"waits": (*plan.waits[:k], *plan.waits[k + 1 :])})
+
+
+def turn_wait(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.waits))
+    turned = Wait(before=plan.waits[k].after, after=plan.waits[k].before)
+    return plan.model_copy(update={"waits": (*plan.waits[:k], turned, *plan.waits[k + 1 :])})
+
+
+def add_wait(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    """More waits are no fault, unless they close a cycle."""
+    names = [op.name for op in problem.ops]
+    extra = Wait(before=data.draw(st.sampled_from(names)), after=data.draw(st.sampled_from(names)))
+    return plan.model_copy(update={"waits": (*plan.waits, extra)})
+
+
+def move_address(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    """Anywhere: on others, off the alignment, off the pin, out of range; or to a place that is as good."""
+    assume(plan.addresses)
+    name = data.draw(st.sampled_from(sorted(plan.addresses)))
+    return plan.model_copy(update={"addresses": plan.addresses | {name: data.draw(st.integers(-1, 14))}})
+
+
+def drop_address(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    assume(plan.addresses)
+    name = data.draw(st.sampled_from(sorted(plan.addresses)))
+    return plan.model_copy(update={"addresses": {k: v for k, v in plan.addresses.items() if k != name}})
+
+
+def change_units(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    """Other units in the assignment, the queues as they were."""
+    k = _pick(data, len(plan.assignments))
+    units = dict(plan.assignments[k].units)
+    assume(units)
+    engine = data.draw(st.sampled_from(sorted(units)))
+    units[engine] = tuple(data.draw(st.lists(st.integers(0, 3), max_size=3)))
+    changed = plan.assignments[k].model_copy(update={"units": units})
+    return plan.model_copy(update={"assignments": (*plan.assignments[:k], changed, *plan.assignments[k + 1 :])})
+
+
+def change_mode(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.assignments))
+    changed = plan.assignments[k].model_copy(update={"mode": data.draw(st.integers(-1, 2))})
+    return plan.model_copy(update={"assignments": (*plan.assignments[:k], changed, *plan.assignments[k + 1 :])})
+
+
+def drop_assignment(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.assignments))
+    return plan.model_copy(update={"assignments": (*plan.assignments[:k], *plan.assignments[k + 1 :])})
+
+
+def double_assignment(data: DataObject, problem: Problem, plan: Plan) -> Plan:
+    k = _pick(data, len(plan.assignments))
+    return plan.model_copy(update={"assignments": (*plan.assignments, plan.assignments[k])})
+
+
+PLAN_MUTATIONS: tuple[Callable[[DataObject, Problem, Plan], Plan], ...] = (
+    swap_entries,
+    drop_entry,
+    double_entry,
+    move_entry,
+    change_action,
+    drop_queue,
+    rename_queue,
+    drop_wait,
+    turn_wait,
+    add_wait,
+    move_address,
+    drop_address,
+    change_units,
+    change_mode,
+    drop_assignment,
+    double_assignment,
+)
+
+FIELDS = ("start", "end", "transfer_start", "done", "wait_start", "observed")
+
+
+def shift_field(data: DataObject, row: OpTimes) -> OpTimes:
+    field = data.draw(st.sampled_from(FIELDS))
+    return replace(row, **{field: getattr(row, field) + data.draw(st.sampled_from((-2, -1, 1, 2)))})
+
+
+def shift_op(data: DataObject, row: OpTimes) -> OpTimes:
+    by = data.draw(st.sampled_from((-3, -2, -1, 1, 2, 3)))
+    return OpTimes(**{field: getattr(row, field) + by for field in FIELDS})
+
+
+def shift_wait(data: DataObject, row: OpTimes) -> OpTimes:
+    by = data.draw(st.sampled_from((-2, -1, 1, 2)))
+    return replace(row, wait_start=row.wait_start + by, observed=row.observed + by)
+
+
+def shift_transfer(data: DataObject, row: OpTimes) -> OpTimes:
+    by = data.draw(st.sampled_from((-2, -1, 1, 2)))
+    return replace(row, transfer_start=row.transfer_start + by, done=row.done + by)
+
+
+ROW_MUTATIONS = (shift_field, shift_op, shift_wait, shift_transfer)
+
+
+def _rows(times: Mapping[str, OpTimes]) -> list[OpRow]:
+    return [OpRow(op=name, **asdict(row)) for name, row in times.items()]
+
+
+@given(planned())
+def test_the_checker_accepts_sound_plans_and_their_times(case: tuple[Problem, Plan, dict[str, OpTimes]]) -> None:
+    problem, plan, times = case
+    assert check_plan(problem, plan) == []
+    assert check_times(problem, plan, _rows(times)) == []
+
+
+@settings(max_examples=settings().max_examples * 4)
+@given(st.data(), planned(), st.sampled_from(PLAN_MUTATIONS))
+def test_the_checker_refuses_exactly_the_broken_plans(
+    data: DataObject,
+    case: tuple[Problem, Plan, dict[str, OpTimes]],
+    mutate: Callable[[DataObject, Problem, Plan], Plan],
+) -> None:
+    problem, plan, _ = case
+    corrupted = mutate(data, problem, plan)
+    expected = plan_faults(problem, corrupted)
+    event(f"{mutate.__name__}: {'breaks a rule' if expected else 'harmless'}")
+    found = check_plan(problem, corrupted)
+    assert bool(found) == bool(expected), (expected, found)
+    assert all(violation.kind and violation.message for violation in found)
+
+
+@settings(max_examples=settings().max_examples * 4)
+@given(st.data(), planned(), st.sampled_from(ROW_MUTATIONS))
+def test_the_checker_refuses_exactly_the_broken_times(
+    data: DataObject,
+    case: tuple[Problem, Plan, dict[str, OpTimes]],
+    mutate: Callable[[DataObject, OpTimes], OpTimes],
+) -> None:
+    problem, plan, times = case
+    name = data.draw(st.sampled_from(sorted(times)))
+    corrupted = times | {name: mutate(data, times[name])}
+    expected = time_faults(problem, plan, corrupted)
+    event(f"{mutate.__name__}: {'breaks a rule' if expected else 'harmless'}")
+    found = check_times(problem, plan, _rows(corrupted))
+    assert bool(found) == bool(expected), (expected, found)
+
+
+@given(planned())
+def test_a_missing_or_repeated_row_is_refused(case: tuple[Problem, Plan, dict[str, OpTimes]]) -> None:
+    problem, plan, times = case
+    rows = _rows(times)
+    assert check_times(problem, plan, rows[1:])
+    assert check_times(problem, plan, [*rows, rows[0]])

@@ -1,0 +1,165 @@
+"""Random problems for property-based tests: small integers, every feature of the problem, tight scratchpads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypothesis.strategies import DrawFn
+
+MAX_LANES = 5
+"""Hardware threads of all workers together: above it a plain search over events takes too long."""
+
+
+@st.composite
+def engine_sets(draw: DrawFn, dma: bool = True, pipes: bool = True) -> tuple[Engine, ...]:
+    """One to three workers, sometimes counted units without threads, sometimes one pipe or two."""
+    engines: list[Engine] = []
+    left = MAX_LANES
+    count = draw(st.integers(1, 3))
+    for k in range(count):
+        units = draw(st.integers(1, min(3, left - (count - k - 1))))
+        left -= units
+        engines.append(Engine(name=f"w{k}", units=units))
+    if draw(st.booleans()):
+        engines.append(Engine(name="r", units=draw(st.integers(1, 2)), kind="resource"))
+    if dma and pipes:
+        number = draw(st.integers(0, 2))
+        if number >= 1:
+            engines.append(Engine(name="queue", units=draw(st.integers(1, 2)), kind="pipe"))
+        if number == 2:
+            engines.append(Engine(name="shared", units=draw(st.integers(1, 2)), kind="pipe"))
+    return tuple(engines)
+
+
+@st.composite
+def computing_modes(draw: DrawFn, engines: Sequence[Engine], name: str) -> Mode:
+    """Work on one or two engines, sometimes on fixed units, sometimes with a result that comes late."""
+    counted = [e for e in engines if e.kind != "pipe"]
+    chosen = draw(st.lists(st.sampled_from(counted), min_size=1, max_size=2, unique_by=lambda e: e.name))
+    uses = []
+    for engine in chosen:
+        units = draw(st.integers(1, engine.units))
+        fixed = draw(st.integers(0, 3)) == 3
+        ids = None
+        if fixed:
+            ids = tuple(draw(st.lists(st.integers(0, engine.units - 1), min_size=units, max_size=units, unique=True)))
+        uses.append(Use(engine=engine.name, ticks=draw(st.integers(1, 4)), units=units, unit_ids=ids))
+    longest = max(use.ticks for use in uses)
+    late = draw(st.sampled_from((0, 0, 0, 1, 2)))
+    overhead = draw(st.sampled_from((0, 0, 1)))
+    return Mode(name=name, uses=tuple(uses), latency_ticks=longest + late, overhead_ticks=overhead)
+
+
+@st.composite
+def marker_modes(draw: DrawFn, engines: Sequence[Engine], name: str) -> Mode:
+    """No engine is taken: zero ticks, or a bare delay."""
+    workers = [e for e in engines if e.kind == "worker"]
+    uses = (Use(engine=workers[0].name, ticks=0),) if draw(st.booleans()) else ()
+    return Mode(name=name, uses=uses, latency_ticks=draw(st.sampled_from((0, 0, 0, 2))))
+
+
+@st.composite
+def dma_modes(draw: DrawFn, engines: Sequence[Engine], name: str) -> Mode:
+    """A transfer over none, one or all pipes; the shared pipe is held for less than the queue."""
+    workers = [e for e in engines if e.kind == "worker"]
+    pipes = [e for e in engines if e.kind == "pipe"]
+    owner = draw(st.sampled_from(workers))
+    ticks = draw(st.integers(1, 4))
+    uses = []
+    for k, pipe in enumerate(pipes):
+        if draw(st.integers(0, 3)) == 3:
+            continue
+        held = ticks if k == 0 else draw(st.integers(0, ticks))
+        uses.append(Use(engine=pipe.name, ticks=held, units=draw(st.integers(1, pipe.units))))
+    longest = max((use.ticks for use in uses), default=0)
+    late = draw(st.sampled_from((0, 0, 1, 2)))
+    dma = Dma(
+        owner_engine=owner.name,
+        owner_unit=draw(st.integers(0, owner.units - 1)),
+        issue_ticks=draw(st.integers(0, 2)),
+        poll_ticks=draw(st.sampled_from((0, 0, 1))),
+    )
+    return Mode(name=name, uses=tuple(uses), latency_ticks=longest + late, dma=dma)
+
+
+@st.composite
+def op_modes(draw: DrawFn, engines: Sequence[Engine], dma: bool) -> tuple[Mode, ...]:
+    """One or two modes of any kind."""
+    kinds = ["compute", "compute", "compute", "marker"] + (["dma", "dma"] if dma else [])
+    found = []
+    for k in range(draw(st.sampled_from((1, 1, 2)))):
+        kind = draw(st.sampled_from(kinds))
+        make = {"compute": computing_modes, "marker": marker_modes, "dma": dma_modes}[kind]
+        found.append(draw(make(engines, f"m{k}")))
+    return tuple(found)
+
+
+@st.composite
+def scratchpad_buffers(draw: DrawFn, names: Sequence[str], most: int) -> tuple[tuple[Buffer, ...], Scratchpad]:
+    """Buffers in a scratchpad of a few bytes: aligned, rounded, pinned, resident; from roomy to hopeless."""
+    reserved = draw(st.sampled_from((0, 0, 0, 2)))
+    available = draw(st.sampled_from((8, 4, 6, 12, 64, 0, 3)))
+    buffers = []
+    for k in range(draw(st.integers(0, most))):
+        align = draw(st.sampled_from((1, 1, 2, 4)))
+        pin = None
+        if draw(st.integers(0, 3)) == 3:
+            pin = align * draw(st.integers(0, 8 // align))
+        buffers.append(
+            Buffer(
+                name=f"b{k}",
+                size_bytes=draw(st.integers(0, 5)),
+                ops=tuple(draw(st.lists(st.sampled_from(names), min_size=0, max_size=3, unique=True))),
+                align_bytes=align,
+                granule_bytes=draw(st.sampled_from((1, 1, 2, 4))),
+                address=pin,
+                resident=draw(st.integers(0, 5)) == 5,
+            )
+        )
+    return tuple(buffers), Scratchpad(total_bytes=available + reserved, reserved_bytes=reserved)
+
+
+@st.composite
+def problems(
+    draw: DrawFn,
+    max_ops: int = 6,
+    min_ops: int = 1,
+    dma: bool = True,
+    pipes: bool = True,
+    max_buffers: int = 4,
+) -> Problem:
+    """Any small problem; the order of its ops in the file says nothing about the order they run in."""
+    engines = draw(engine_sets(dma, pipes))
+    n = draw(st.integers(min_ops, max_ops))
+    order = draw(st.permutations(range(n)))
+    ops = tuple(
+        Op(
+            name=f"o{i}",
+            task=draw(st.sampled_from(("a", "b"))),
+            stage=draw(st.sampled_from(("s", "t"))),
+            tile=draw(st.integers(0, 2)),
+            modes=draw(op_modes(engines, dma)),
+        )
+        for i in range(n)
+    )
+    edges: list[Precedence] = []
+    if n > 1:
+        pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] < pair[1])
+        for low, high in draw(st.lists(pairs, max_size=n, unique=True)):
+            edges.append(Precedence(before=f"o{order[low]}", after=f"o{order[high]}"))
+    buffers, scratchpad = draw(scratchpad_buffers([op.name for op in ops], max_buffers))
+    return Problem(
+        engines=engines,
+        ops=ops,
+        precedences=tuple(edges),
+        buffers=buffers,
+        scratchpad=scratchpad,
+        entry_ticks=draw(st.sampled_from((0, 0, 1, 2))),
+    )
