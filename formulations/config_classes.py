@@ -41,7 +41,8 @@ class Item:
 class OpClass:
     """Ops that can run in the same ways.
 
-    ``items`` are the positions of its parts per way. ``width`` ops of it can run at once. ``own_bytes`` are taken by each op of it, the buffers in ``shared`` once by all.
+    ``items`` are the positions of its parts per way. ``width`` ops of it can run at once. ``own_bytes`` are taken by
+    each op of it, the buffers in ``shared`` once by all.
     """
 
     ops: tuple[int, ...]
@@ -57,6 +58,7 @@ class Configurations:
 
     ``conflicts`` has one mask per class, of the classes ordered against it; ``capacity`` one number per lane;
     ``shared_bytes`` the sizes of the buffers that `OpClass.shared` names.
+    ``entry`` is the first tick of a schedule, ``longest`` the end of a very long one.
     """
 
     classes: tuple[OpClass, ...]
@@ -66,6 +68,7 @@ class Configurations:
     room_bytes: int
     shared_bytes: dict[int, int]
     entry: int
+    longest: int
 
 
 def configurations(
@@ -105,6 +108,7 @@ def configurations(
         memory.room,
         sizes,
         problem.entry_ticks,
+        problem.horizon_ticks,
     )
 
 

@@ -98,9 +98,9 @@ def _takes(lanes: Lanes, uses: list[tuple[str, int, tuple[int, ...] | None]]) ->
         found[lane] = found.get(lane, 0) + units
         if lanes.single_units and ids is not None:
             found.update({(engine, unit): 1 for unit in ids if (engine, unit) in lanes.capacity})
-    return tuple(found.items())
+    return tuple(sorted(found.items(), key=lambda take: (take[0][0], -1 if take[0][1] is None else take[0][1])))
 
 
 def ways_of(problem: Problem, op: Op, lanes: Lanes) -> tuple[tuple[Part, ...], ...]:
-    """Return the different lists of parts of the modes of ``op`` that can run at all, first come first."""
+    """Return the different lists of parts of those modes of ``op`` that can run at all."""
     return tuple(dict.fromkeys(parts_of(mode, lanes) for mode in op.modes if can_run(problem, mode)))

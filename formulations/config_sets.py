@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.config_classes import Configurations
 
-NODES_PER_CLOCK = 256
+NODES_PER_SECOND = 20_000
+"""Nodes that count as a second of a deterministic budget."""
 
 Set = tuple[tuple[int, int], ...]
 """Parts that run together, as (position of the item, how many of it), ascending."""
@@ -19,6 +20,29 @@ Set = tuple[tuple[int, int], ...]
 
 class SearchLimitError(Exception):
     """The search was stopped: nothing is proven."""
+
+
+class Budget:
+    """Seconds on the clock, or, deterministic, as many nodes as count for them: the same on every machine."""
+
+    def __init__(self, seconds: float, deterministic: bool, whole: Budget | None = None) -> None:
+        self._seconds = seconds
+        self._deadline = None if deterministic else time.monotonic() + seconds
+        self._nodes = seconds * NODES_PER_SECOND
+        self._whole = whole
+
+    def spend(self, nodes: int) -> None:
+        """Count work; raises `SearchLimitError` when the budget is used up."""
+        if self._whole is not None:
+            self._whole.spend(nodes)
+        self._nodes -= nodes
+        over = self._nodes < 0 if self._deadline is None else time.monotonic() > self._deadline
+        if over:
+            raise SearchLimitError
+
+    def part(self, share: float) -> Budget:
+        """Return a share of this budget; what is spent of it is spent of this one too."""
+        return Budget(self._seconds * share, self._deadline is None, self)
 
 
 def work_rates(chosen: Set) -> tuple[tuple[int, int], ...]:
@@ -45,15 +69,15 @@ class SetSearch:
     ----------
     given
         What may run together.
-    deadline
-        Value of ``time.monotonic()`` at which `SearchLimitError` is raised.
+    budget
+        Its end raises `SearchLimitError`.
     node_limit
-        Nodes per call after which it is raised.
+        Nodes per call after which it is raised too.
     """
 
-    def __init__(self, given: Configurations, deadline: float, node_limit: int) -> None:
+    def __init__(self, given: Configurations, budget: Budget, node_limit: int) -> None:
         self._given = given
-        self._deadline = deadline
+        self._budget = budget
         self._node_limit = node_limit
         self._conflicts = given.conflicts
         self._clique = _cliques(given)
@@ -90,7 +114,8 @@ class SetSearch:
 
     def _grow(self, candidates: list[int], cost: int, chosen: list[tuple[int, int]]) -> None:
         self._nodes += 1
-        if self._nodes % NODES_PER_CLOCK == 0 and time.monotonic() > self._deadline or self._nodes > self._node_limit:
+        self._budget.spend(1)
+        if self._nodes > self._node_limit:
             raise SearchLimitError
         while candidates:
             if cost + self._bound(candidates) <= self._best.cost + self._slack:
@@ -148,7 +173,7 @@ class SetSearch:
                 self._bytes += self._given.shared_bytes[b]
 
     def _bound(self, candidates: Sequence[int]) -> int:
-        """What the candidates can add at most: by lanes, or by cliques of ordered classes; the smaller."""
+        """Bound what candidates can add: by the room in lanes, or by cliques of ordered classes."""
         lanes: dict[int, int] = {}
         cliques: dict[int, int] = {}
         free = 0
