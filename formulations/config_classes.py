@@ -56,7 +56,8 @@ class OpClass:
 class Configurations:
     """All that decides which sets are feasible.
 
-    ``conflicts`` has one mask per class, of the classes ordered against it; ``capacity`` one number per lane;
+    ``conflicts`` has one mask per class, of the classes ordered against it; ``capacity`` one number per lane,
+    ``whole`` whether it is a whole engine;
     ``shared_bytes`` the sizes of the buffers that `OpClass.shared` names.
     ``entry`` is the first tick of a schedule, ``longest`` the end of a very long one.
     """
@@ -65,6 +66,7 @@ class Configurations:
     items: tuple[Item, ...]
     conflicts: tuple[int, ...]
     capacity: tuple[int, ...]
+    whole: tuple[bool, ...]
     room_bytes: int
     shared_bytes: dict[int, int]
     entry: int
@@ -105,6 +107,7 @@ def configurations(
         tuple(items),
         tuple(conflicts),
         tuple(lanes.capacity.values()),
+        tuple(unit is None for _, unit in lanes.capacity),
         memory.room,
         sizes,
         problem.entry_ticks,

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
 
-CLASS_LIMIT = 64
-"""Ops of one stage are split by head and tail as long as there are not more classes."""
-
 
 def alike_pipes(problem: Problem) -> Merged:
     """Group pipes that serve the same stages and are never used together: the queues of equal owners."""
@@ -37,8 +34,8 @@ def alike_pipes(problem: Problem) -> Merged:
     return tuple(tuple(group) for group in groups if len(group) > 1)
 
 
-def partition_by_way(problem: Problem, ht: HeadsTails, merged: Merged) -> list[tuple[int, ...]]:
-    """Ops of one task and stage that run in the same ways, split by head and tail."""
+def partition_by_way(problem: Problem, ht: HeadsTails, merged: Merged, most: int) -> list[tuple[int, ...]]:
+    """Ops of one task and stage that run in the same ways, split by head and tail into about ``most`` classes."""
     lanes = lanes_of(problem, merged)
     number: dict[object, int] = {}
     of_modes: dict[int, int] = {}
@@ -47,7 +44,7 @@ def partition_by_way(problem: Problem, ht: HeadsTails, merged: Merged) -> list[t
         if id(op.modes) not in of_modes:
             of_modes[id(op.modes)] = number.setdefault(ways_of(problem, op, lanes), len(number))
         groups.setdefault((op.task, op.stage, of_modes[id(op.modes)]), []).append(i)
-    pieces = max(1, CLASS_LIMIT // len(groups))
+    pieces = max(1, most // len(groups))
     partition: list[tuple[int, ...]] = []
     for ops in groups.values():
         runs: dict[tuple[int, int], list[int]] = {}

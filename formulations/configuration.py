@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import lcm
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from hexloom.formulations.config_partition import alike_pipes, partition_by_way
 from hexloom.formulations.config_sets import Budget, SearchLimitError, SetSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hexloom.formulations.config_parts import Merged
     from hexloom.formulations.config_sets import Set
@@ -31,18 +32,27 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
 
 SINGLE_LIMIT = 64
-"""Up to so many ops every op is a class of its own."""
+"""Up to so many ops every op is a class of its own in the end."""
 
-SLICE_LIMIT = 48
-"""The LP cuts the axis so often; its prices are evaluated with every cut."""
+CLASS_SHARE = 0.4
+"""Part of the budget for each partition into classes of several ops."""
 
-SINGLE_SHARE = 0.7
-"""Part of the budget after which classes of single ops are given up."""
+EASY_LIMIT = 16
+"""Up to so many ops nothing else is tried."""
+
+CLASS_LIMITS = (24, 64)
+"""Ops of one stage are split by head and tail as long as there are not more classes; first few, then more."""
+
+SLICE_LIMITS = (8, 24, 48)
+"""The LP cuts the axis so often, more often where fewer cuts prove nothing; prices are evaluated with every cut."""
 
 LP_NODES = 50
 """Nodes that an LP counts for in a deterministic budget."""
 
-NODE_LIMIT = 50_000
+QUICK_NODES, CAREFUL_NODES = 60, 400
+"""Nodes of a search for a column: as long as quick ones are found, and then."""
+
+NODE_LIMIT = 3_000
 """Nodes of one search for the dearest set: what takes longer would also take the checker longer."""
 
 FINE = 10**9
@@ -90,8 +100,7 @@ def configuration_bound(
     deterministic
         Count seconds in work instead of wall time.
     single_limit
-        Up to so many ops every op is a class of its own. If that takes too long, and for more ops, classes are tiles
-        of one stage.
+        Up to so many ops every op is a class of its own in the end; for more, classes are tiles of one stage.
 
     Returns
     -------
@@ -100,32 +109,36 @@ def configuration_bound(
     """
     budget = Budget(time_limit_s, deterministic)
     order = Order(problem)
+    start = int((heads_tails.head + heads_tails.duration + heads_tails.tail).max())
     best: tuple[Bound, Certificate] | None = None
-    for single in (True, False):
-        if single:
-            if len(problem.ops) > single_limit:
-                continue
-            merged: Merged | None = None
-            partition: list[tuple[int, ...]] = [(i,) for i in range(len(problem.ops))]
-        else:
-            merged = alike_pipes(problem)
-            partition = partition_by_way(problem, heads_tails, merged)
+    for merged, partition in _partitions(problem, heads_tails, single_limit):
         given = configurations(problem, order, heads_tails, partition, merged)
         if not all(one.items for one in given.classes):
             return None
-        rising = _Rising(given, budget.part(SINGLE_SHARE) if single else budget)
-        found = rising.run(_longest(heads_tails))
+        last = len(partition) == len(problem.ops) <= single_limit
+        rising = _Rising(given, budget if last else budget.part(CLASS_SHARE))
+        found = rising.run(start if best is None else best[0].ticks, best is not None)
         proven = None if found is None else _proven(problem, order, heads_tails, given, merged, found)
         if proven is not None and (best is None or proven[0].ticks > best[0].ticks):
             best = proven
-        if rising.finished:
-            break
     return best
 
 
-def _longest(ht: HeadsTails) -> int:
-    """Return the longest way through one op: no schedule is shorter."""
-    return int((ht.head + ht.duration + ht.tail).max())
+def _partitions(
+    problem: Problem, ht: HeadsTails, single_limit: int
+) -> Iterator[tuple[Merged | None, list[tuple[int, ...]]]]:
+    """Yield classes to try, from few to many: every next one is harder to solve and proves no less."""
+    n = len(problem.ops)
+    known = 0
+    if n > EASY_LIMIT or n > single_limit:
+        merged = alike_pipes(problem)
+        for most in CLASS_LIMITS:
+            partition = partition_by_way(problem, ht, merged, most)
+            if len(partition) > known:
+                known = len(partition)
+                yield merged, partition
+    if n <= single_limit:
+        yield None, [(i,) for i in range(n)]
 
 
 class _Rising:
@@ -135,24 +148,34 @@ class _Rising:
         self._given = given
         self._budget = budget
         self._search = SetSearch(given, budget, NODE_LIMIT)
-        self.finished = False
+        self._level = 0
         self._priced: set[int] = set()
         self._pool: dict[Set, None] = {((k, 1),): None for k in range(len(given.items))}
+        longest = sorted(range(len(given.items)), key=lambda k: -given.items[k].ticks)
+        self._pool.update((self._search.filled(k, longest), None) for k in longest)
+        self._pool.pop((), None)
 
-    def run(self, start: int) -> Prices | None:
-        """Return the best prices found in time; ``finished`` says that there are no better ones."""
+    def run(self, start: int, known: bool) -> Prices | None:
+        """Return the best prices found in time that refute ``start`` (or more, or if it is not ``known``, less)."""
         best: Prices | None = None
         # Classes know less than their ops, and the LP rounds: the first horizons to try lie below what is known.
-        lower = [start - 1 - start // share for share in STARTS]
+        lower = [start] if known else [start - 1 - start // share for share in STARTS]
         horizon = lower.pop(0)
         try:
+            for lane, capacity in enumerate(self._given.capacity):
+                prices = tuple(sum(units for at, units in item.takes if at == lane) for item in self._given.items)
+                ticks, _ = first_open(self._given, prices, horizon, partial(_full, capacity))
+                if ticks > horizon:
+                    best, horizon = Prices(prices, ticks), ticks
             while True:
                 found = self._prices(horizon)
+                if found is None and self._level + 1 < len(SLICE_LIMITS):
+                    self._level += 1
+                    continue
                 if found is None and best is None and lower:
                     horizon = lower.pop(0)
                     continue
                 if found is None or (best is not None and found.ticks <= best.ticks):
-                    self.finished = True
                     return best
                 best = found
                 horizon = best.ticks
@@ -163,13 +186,14 @@ class _Rising:
     def _prices(self, horizon: int) -> Prices | None:
         """Return prices that refute ``horizon``, or None if the LP finds none."""
         given, items = self._given, range(len(self._given.items))
-        slices = cut_axis(given, horizon, items, SLICE_LIMIT, self._priced)
+        slices = cut_axis(given, horizon, items, SLICE_LIMITS[self._level], self._priced)
         master = Master(given, slices, horizon)
         inside = [frozenset(one.items) for one in slices]
         for chosen in self._pool:
             for k, allowed in enumerate(inside):
                 if all(item in allowed for item, _ in chosen):
                     master.add(k, chosen)
+        quick = True
         while True:
             self._budget.spend(LP_NODES)
             duals = master.solve()
@@ -179,19 +203,26 @@ class _Rising:
             if top <= 0.0:
                 return None
             prices = [round(price / top * FINE) for price in duals.prices]
-            grew = False
+            # Slices in which the same parts have a price are searched once.
+            alike: dict[tuple[int, ...], int] = {}
             for k, one in enumerate(slices):
+                key = tuple(i for i in one.items if prices[i] > 0)
                 above = int((duals.slices[k] + ROUNDING) / top * FINE) + 1
-                found = self._search.dearest(prices, one.items, above, int(ROUNDING * FINE))
+                alike[key] = min(above, alike.get(key, above))
+            grew = False
+            for key, above in alike.items():
+                found = self._search.dearest(prices, key, above, QUICK_NODES if quick else CAREFUL_NODES)
                 if found.chosen:
                     self._pool[found.chosen] = None
-                    grew = master.add(k, found.chosen) or grew
+                    for j, allowed in enumerate(inside):
+                        if allowed.issuperset(item for item, _ in found.chosen):
+                            grew = master.add(j, found.chosen) or grew
             if not grew:
-                break
-        self._priced.update(k for k, price in enumerate(prices) if price > 0)
-        if duals.missing <= ROUNDING:
-            return None
-        return self._refute(horizon, duals.prices)
+                self._priced.update(k for k, price in enumerate(prices) if price > 0)
+                refuted = self._refute(horizon, duals.prices) if duals.missing > ROUNDING else None
+                if refuted is not None or not quick:
+                    return refuted
+            quick = grew
 
     def _refute(self, horizon: int, duals: Sequence[float]) -> Prices | None:
         top = max(duals)
@@ -202,14 +233,23 @@ class _Rising:
             if scale > FINE:
                 rounded, scale = [Fraction(round(price / top * bottom), bottom) for price in duals], bottom
             whole = tuple(int(price * scale) for price in rounded)
-            ticks = first_open(self._given, whole, self._search, horizon)
+            ticks, _ = first_open(self._given, whole, horizon, partial(self._search.dearest_or_more, whole))
             if ticks > horizon and (best is None or ticks > best.ticks):
                 best = Prices(whole, ticks)
         return best
 
 
-def first_open(given: Configurations, prices: Sequence[int], search: SetSearch, start: int) -> int:
-    """Return the first horizon from ``start`` on that ``prices`` do not refute."""
+def _full(capacity: int, items: tuple[int, ...]) -> int:
+    return capacity if items else 0
+
+
+def first_open(
+    given: Configurations, prices: Sequence[int], start: int, dearest: Callable[[tuple[int, ...]], int]
+) -> tuple[int, int]:
+    """Return the first horizon from ``start`` on that ``prices`` do not refute, and what the dearest set costs.
+
+    ``dearest`` tells what the dearest set of some items costs, or more.
+    """
     known: dict[tuple[int, ...], int] = {}
     priced = [k for k, price in enumerate(prices) if price > 0]
     due = 0
@@ -221,21 +261,25 @@ def first_open(given: Configurations, prices: Sequence[int], search: SetSearch, 
         total = due
         for one in cut_axis(given, horizon, priced):
             if one.items not in known:
-                known[one.items] = search.dearest(prices, one.items).cost
+                known[one.items] = dearest(one.items)
             total -= one.ticks * known[one.items]
         return total
 
+    def top() -> int:
+        return max(known.values(), default=0)
+
     low, left = start, excess(start)
-    if left <= 0 or start >= given.longest:
-        return start
-    dearest = max(known.values(), default=1) or 1
-    step = max(1, -(-left // dearest) - 1)
-    while (left := excess(low + step)) > 0:
+    if left <= 0:
+        return start, top()
+    while low < given.longest:
+        # One tick more lets the ops pay at most what the dearest set costs, as long as no window opens.
+        step = max(1, -(-left // max(1, top())) - 1)
+        left = excess(low + step)
+        if left <= 0:
+            break
         low += step
-        if low >= given.longest:
-            return low
-        dearest = max(known.values(), default=1) or 1
-        step = max(1, -(-left // dearest) - 1)
+    else:
+        return low, top()
     high = low + step
     while high - low > 1:
         middle = (low + high) // 2
@@ -243,7 +287,7 @@ def first_open(given: Configurations, prices: Sequence[int], search: SetSearch, 
             low = middle
         else:
             high = middle
-    return high
+    return high, top()
 
 
 def _proven(
@@ -255,8 +299,7 @@ def _proven(
     prices = [found.per_item[k] for c in priced for row in given.classes[c].items for k in row]
     search = SetSearch(kept, Budget(PROOF_SECONDS, deterministic=True), NODE_LIMIT)
     try:
-        ticks = first_open(kept, prices, search, found.ticks - 1)
-        top = search.dearest(prices, range(len(kept.items))).cost
+        ticks, top = first_open(kept, prices, found.ticks - 1, partial(search.dearest_or_more, prices))
     except SearchLimitError:
         return None
     if top == 0:

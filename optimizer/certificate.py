@@ -28,7 +28,6 @@ from hexloom.optimizer.certificate_sets import (
     Member,
     Priced,
     Sets,
-    TooHardError,
     Units,
     count_bytes,
 )
@@ -147,10 +146,7 @@ def _check_bound(
     for low, high in pairwise(marks):
         open_parts = tuple(k for k, (first, last) in enumerate(spans) if first < high and last > low)
         if open_parts not in dearest:
-            try:
-                dearest[open_parts] = sets.dearest(open_parts)
-            except TooHardError:
-                return [f"the certificate of {certificate.bound} ticks has too many sets to be checked"]
+            dearest[open_parts] = sets.dearest(open_parts)
         if dearest[open_parts] > one:
             cost = Fraction(dearest[open_parts], one)
             return [f"parts that may run together in [{low}, {high}) ticks cost {cost} per tick, more than 1"]

@@ -24,8 +24,8 @@ CHAIN_LIMIT = 32
 BETWEEN_LIMIT = 512
 """Up to so many ops a buffer also counts for the ops that run between two of its users."""
 
-STEP_LIMIT = 500_000
-"""Steps of one search after which a certificate is called too hard to check."""
+STEP_LIMIT = 30_000
+"""Steps of one search after which a bound must do."""
 
 
 Place = tuple[str, int]
@@ -250,19 +250,40 @@ class Sets:
         self._offered = offered
         self._room = held.room
         self._size = held.size
+        self._clique = _grouped(members)
+        # A buffer counts in equal portions for those who share it; of a clique only one does.
+        self._portion: dict[int, int] = {}
+        for b, size in held.size.items():
+            widest: dict[int, int] = {}
+            for m, member in enumerate(members):
+                if b in member.whole:
+                    widest[self._clique[m]] = max(widest.get(self._clique[m], 0), member.width)
+            self._portion[b] = size // max(1, sum(widest.values()))
         # What a part is short of first; parts that need no units are bounded by their number alone.
         self._scarce = [
-            max(part.needs, key=lambda need: (need[1] / offered[need[0]], need), default=None) for part in parts
+            min(part.needs, key=lambda need: (-need[1] / offered[need[0]], need[0]), default=None) for part in parts
         ]
 
     def dearest(self, among: Sequence[int]) -> int:
         """Return the price of the dearest set of the parts at the positions ``among``.
 
-        Raises
-        ------
-        TooHardError
-            After `STEP_LIMIT` steps.
+        After `STEP_LIMIT` steps the answer is what the scarcest units of each part allow, which is not less.
         """
+        try:
+            return self._dearest(among)
+        except TooHardError:
+            most: dict[Place, int] = {}
+            unbound = 0
+            for k in among:
+                part, need = self._parts[k], self._scarce[k]
+                if need is None:
+                    unbound += part.price * self._members[part.member].width
+                else:
+                    place, units = need
+                    most[place] = max(most.get(place, 0), part.price * self._offered[place] // units)
+            return unbound + sum(most.values())
+
+    def _dearest(self, among: Sequence[int]) -> int:
         self._best = 0
         self._steps = 0
         self._free = dict(self._offered)
@@ -317,24 +338,56 @@ class Sets:
                 self._left -= by * self._size[b]
 
     def _most(self, open_parts: Sequence[int]) -> int:
-        """At most so much can ``open_parts`` add: free units at the best price, or the best of each clique."""
-        by_unit: dict[Place, int] = {}
-        unbound = 0
-        cliques: list[tuple[set[int], int]] = []
+        """At most so much can ``open_parts`` add: by free units, by free bytes, or by cliques of classes."""
+        by_unit: dict[Place, list[tuple[float, int, int]]] = defaultdict(list)
+        by_byte: list[tuple[float, int, int]] = []
+        by_clique: dict[int, int] = defaultdict(int)
+        by_engine: dict[Place, list[tuple[float, int, int]]] = defaultdict(list)
+        unbound = weightless = 0
         for k in open_parts:
             part = self._parts[k]
-            copies = self._members[part.member].width - self._count[part.member]
+            member = self._members[part.member]
+            copies = member.width - self._count[part.member]
             need = self._scarce[k]
             if need is None:
                 unbound += part.price * copies
             else:
-                name, units = need
-                by_unit[name] = max(by_unit.get(name, 0), part.price * self._free[name] // units)
-            for at, (inside, best) in enumerate(cliques):
-                if inside <= self._members[part.member].excludes | {part.member}:
-                    inside.add(part.member)
-                    cliques[at] = (inside, max(best, part.price * copies))
-                    break
+                by_unit[need[0]].append((part.price / need[1], part.price * copies, need[1] * copies))
+                place, held = next(other for other in part.needs if other[0][1] < 0)
+                by_engine[place].append((part.price / held, part.price * copies, held * copies))
+            needed = member.each + sum(self._portion[b] for b in member.whole if not self._alive[b])
+            if needed:
+                by_byte.append((part.price / needed, part.price * copies, needed * copies))
             else:
-                cliques.append(({part.member}, part.price * copies))
-        return min(unbound + sum(by_unit.values()), sum(best for _, best in cliques))
+                weightless += part.price * copies
+            clique = self._clique[part.member]
+            by_clique[clique] = max(by_clique[clique], part.price * copies)
+        units = sum(_knapsack(of, self._free[place]) for place, of in by_unit.items())
+        engines = sum(_knapsack(of, self._free[place]) for place, of in by_engine.items())
+        return min(
+            unbound + units, unbound + engines, weightless + _knapsack(by_byte, self._left), sum(by_clique.values())
+        )
+
+
+def _knapsack(items: list[tuple[float, int, int]], room: int) -> int:
+    """Return the most of (rate, price, size) that fits into ``room`` if the last may be cut, rounded up."""
+    total = 0
+    for _, price, size in sorted(items, reverse=True):
+        if size > room:
+            return total + -(-price * room // size)
+        room -= size
+        total += price
+    return total
+
+
+def _grouped(members: Sequence[Member]) -> list[int]:
+    """Return a number per class such that any two with one number exclude each other."""
+    groups: list[set[int]] = []
+    found = []
+    for m, member in enumerate(members):
+        group = next((g for g, others in enumerate(groups) if others <= member.excludes), len(groups))
+        if group == len(groups):
+            groups.append(set())
+        groups[group].add(m)
+        found.append(group)
+    return found
