@@ -20,7 +20,7 @@ from hexloom.formulations.config_axis import cut_axis
 from hexloom.formulations.config_classes import Configurations, configurations
 from hexloom.formulations.config_master import Master
 from hexloom.formulations.config_order import Order
-from hexloom.formulations.config_partition import alike_pipes, partition_by_way
+from hexloom.formulations.config_partition import alike_pipes, split, stages, twins
 from hexloom.formulations.config_sets import Budget, SearchLimitError, SetSearch
 
 if TYPE_CHECKING:
@@ -115,8 +115,7 @@ def configuration_bound(
         given = configurations(problem, order, heads_tails, partition, merged)
         if not all(one.items for one in given.classes):
             return None
-        last = len(partition) == len(problem.ops) <= single_limit
-        rising = _Rising(given, budget if last else budget.part(CLASS_SHARE))
+        rising = _Rising(given, budget if merged is None else budget.part(CLASS_SHARE))
         found = rising.run(start if best is None else best[0].ticks, best is not None)
         proven = None if found is None else _proven(problem, order, heads_tails, given, merged, found)
         if proven is not None and (best is None or proven[0].ticks > best[0].ticks):
@@ -132,13 +131,14 @@ def _partitions(
     known = 0
     if n > EASY_LIMIT or n > single_limit:
         merged = alike_pipes(problem)
+        groups = stages(problem, merged)
         for most in CLASS_LIMITS:
-            partition = partition_by_way(problem, ht, merged, most)
+            partition = split(groups, ht, most)
             if len(partition) > known:
                 known = len(partition)
                 yield merged, partition
     if n <= single_limit:
-        yield None, [(i,) for i in range(n)]
+        yield None, twins(problem)
 
 
 class _Rising:
@@ -219,12 +219,12 @@ class _Rising:
                             grew = master.add(j, found.chosen) or grew
             if not grew:
                 self._priced.update(k for k, price in enumerate(prices) if price > 0)
-                refuted = self._refute(horizon, duals.prices) if duals.missing > ROUNDING else None
+                refuted = self._refute(horizon, duals.prices, duals.missing) if duals.missing > ROUNDING else None
                 if refuted is not None or not quick:
                     return refuted
             quick = grew
 
-    def _refute(self, horizon: int, duals: Sequence[float]) -> Prices | None:
+    def _refute(self, horizon: int, duals: Sequence[float], missing: float) -> Prices | None:
         top = max(duals)
         best: Prices | None = None
         for bottom in DENOMINATORS:
@@ -236,6 +236,8 @@ class _Rising:
             ticks, _ = first_open(self._given, whole, horizon, partial(self._search.dearest_or_more, whole))
             if ticks > horizon and (best is None or ticks > best.ticks):
                 best = Prices(whole, ticks)
+            if ticks - horizon >= missing * horizon - 1:
+                break
         return best
 
 
