@@ -24,13 +24,14 @@ class Bound:
     """A proven lower bound on the makespan.
 
     ``engine`` is the engine it names as the bottleneck, None for a path. ``detail`` says in words where it comes
-    from.
+    from, ``load`` how much of it is work on the engine: of equal bounds the one with the most load is kept.
     """
 
     name: str
     ticks: int
     engine: str | None
     detail: str
+    load: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def lower_bounds(problem: Problem) -> Bounds:
             found.append(steady)
     best: dict[str, Bound] = {}
     for bound in found:
-        if bound.name not in best or bound.ticks > best[bound.name].ticks:
+        if bound.name not in best or (bound.ticks, bound.load) > (best[bound.name].ticks, best[bound.name].load):
             best[bound.name] = bound
     # Of equal bounds the simplest reason names the bottleneck.
     simplest = ("critical_path", "engine_work", "channel_bytes", "steady_interval", "heads_tails")
@@ -96,19 +97,19 @@ def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound:
     """Window bound: for heads >= a and tails >= b, makespan >= a + ceil(energy / units) + b."""
     head = ht.head[demand.ops] + demand.lead
     tail = ht.tail[demand.ops] + demand.trail
-    best, best_pair = -1, (0, 0)
+    best, parts = -1, (0, 0, 0)
     for a in _few(head):
         late = head >= a
         order = np.argsort(-tail[late], kind="stable")
         tails = tail[late][order]
         energy = np.cumsum(demand.energy[late][order])
         values = a - (-energy // demand.units) + tails
-        k = int(values.argmax())
+        k = len(values) - 1 - int(values[::-1].argmax())
         if int(values[k]) > best:
-            best, best_pair = int(values[k]), (int(a), int(tails[k]))
+            best, parts = int(values[k]), (int(a), int(-(-energy[k] // demand.units)), int(tails[k]))
     engine = problem.engines[demand.engine].name
-    detail = f"{engine} cannot start before {best_pair[0]} and {best_pair[1]} ticks follow its last work"
-    return Bound("heads_tails", best, engine, detail)
+    detail = f"engine {engine}: head {parts[0]} + load {parts[1]} + tail {parts[2]} ticks"
+    return Bound("heads_tails", best, engine, detail, parts[1])
 
 
 def _few(values: Ints) -> Ints:

@@ -40,11 +40,12 @@ class Decision:
 class Simulated:
     """What the simulator says of a decision, in ticks; one number per op.
 
-    ``transfer_start`` is where a transfer takes its pipes (for other ops the start), ``ended`` when the end is known.
-    ``late`` says that an op misses its deadline: such a decision is no solution.
+    ``start`` is where an op begins, ``transfer_start`` where a transfer takes its pipes (for other ops the start),
+    ``ended`` when the end is known. ``late`` says that an op misses its deadline: such a decision is no solution.
     """
 
     makespan: int
+    start: tuple[int, ...]
     transfer_start: tuple[int, ...]
     ended: tuple[int, ...]
     late: bool = False

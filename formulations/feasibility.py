@@ -64,14 +64,13 @@ def _bytes(problem: Problem) -> Shortfall | None:
     for buffer in problem.buffers:
         if buffer.address is not None and buffer.address + buffer.occupied_bytes > pad.available_bytes:
             return _bytes_short("pin", None, buffer.address + buffer.occupied_bytes, pad.available_bytes, [buffer])
+        if not buffer.ops and buffer.occupied_bytes > pad.available_bytes:
+            return _bytes_short("bytes", None, buffer.occupied_bytes, pad.available_bytes, [buffer])
     groups: list[tuple[str | None, list[Buffer]]] = [(None, residents)]
     for i, op in enumerate(problem.ops):
         mine = [problem.buffers[b] for b in problem.op_buffers[i]]
         groups.append((op.name, mine + [r for r in residents if r not in mine]))
     for name, together in groups:
-        need = sum(b.occupied_bytes for b in together)
-        if need > pad.available_bytes:
-            return _bytes_short("bytes", name, need, pad.available_bytes, together)
         pinned = [b for b in together if b.address is not None and b.occupied_bytes > 0]
         clash = _clash(pinned)
         if clash is not None:
@@ -79,10 +78,14 @@ def _bytes(problem: Problem) -> Shortfall | None:
             assert first.address is not None and second.address is not None
             need = first.address + first.occupied_bytes
             return _bytes_short("pin", name, need, second.address, [first, second])
-        gap = _largest_gap(pinned, pad.available_bytes)
-        for b in together:
+        # Beside a pin the gap says more than the sum: it names the pin that is in the way.
+        for b in together if pinned else ():
+            gap = _largest_gap(pinned, pad.available_bytes, b.align_bytes)
             if b.address is None and b.occupied_bytes > gap:
                 return _bytes_short("largest_gap", name, b.occupied_bytes, gap, [b, *pinned])
+        need = sum(b.occupied_bytes for b in together)
+        if need > pad.available_bytes:
+            return _bytes_short("bytes", name, need, pad.available_bytes, together)
     return None
 
 
@@ -102,11 +105,12 @@ def _clash(pinned: list[Buffer]) -> tuple[Buffer, Buffer] | None:
     return None
 
 
-def _largest_gap(pinned: list[Buffer], capacity: int) -> int:
+def _largest_gap(pinned: list[Buffer], capacity: int, align: int) -> int:
+    """Bytes of the largest free piece that starts at a multiple of ``align``."""
     at, gap = 0, 0
     for b in sorted(pinned, key=lambda b: b.address or 0):
         gap = max(gap, (b.address or 0) - at)
-        at = max(at, (b.address or 0) + b.occupied_bytes)
+        at = max(at, -(-((b.address or 0) + b.occupied_bytes) // align) * align)
     return max(gap, capacity - at)
 
 

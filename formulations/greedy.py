@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ANY = -1
 
-HEADROOM = (0.0, 0.04, 0.08, 0.15, 0.25, 0.4)
+HEADROOM = (0.04, 0.08, 0.15, 0.25, 0.4)
 """Shares of the scratchpad that are left out of the count of bytes, tried in turn until the buffers can be placed."""
 
 Ready = tuple[bool, float, int, int]
@@ -39,45 +39,64 @@ class Policy:
     of equals the one whose pipes have served least.
 
     ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
-    so that they move while the workers are busy, or when someone waits for nothing else.
+    so that they move while the workers are busy, or when someone waits for nothing else. ``careful`` lets nobody
+    take scratchpad bytes that others need to end what they have begun.
     """
 
     priority: tuple[float, ...]
     modes: tuple[int, ...]
     guards: tuple[tuple[int, int], ...] = ()
     lazy: frozenset[int] = frozenset()
+    careful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A decision, and the step of `HEADROOM` with which its buffers could be placed."""
+    """A decision, and the step of `list_from` at which its buffers could be placed."""
 
     decision: Decision
     headroom: int
 
 
-def list_schedule(problem: Problem, policy: Policy, headroom: int = 0) -> Listed | None:
-    """Return the decision that ``policy`` leads to, or None when it runs into a dead end of scratchpad bytes.
+def list_schedule(problem: Problem, policy: Policy) -> Decision | None:
+    """Return the decision that ``policy`` leads to, or None when it runs into a dead end of scratchpad bytes."""
+    listed = list_from(problem, policy, 0)
+    return None if listed is None else listed.decision
 
-    Bytes are only counted while the ops are dispatched, and the lifetimes that result are packed. Where they cannot
-    be, a growing share of the scratchpad is left out of the count, from step ``headroom`` on: what fragmentation
-    costs. At last every buffer gets its address when its first op starts.
+
+def list_from(problem: Problem, policy: Policy, headroom: int) -> Listed | None:
+    """Do what `list_schedule` does, and tell which step placed the buffers, to begin with it the next time.
+
+    Bytes are only counted while the ops are dispatched, and the lifetimes that result are packed (step 0). Where they
+    cannot be, every buffer gets its address when its first op starts (1); and where that ends in a dead end, a growing
+    share of the scratchpad is left out of the count: what fragmentation costs (2 and more). ``headroom`` is the step
+    to begin with.
     """
-    for step in range(headroom, len(HEADROOM)):
-        spare = int(problem.scratchpad.available_bytes * HEADROOM[step])
-        relaxed = _Dispatch(problem, policy, ScratchState(problem, None, spare))
-        if relaxed.run():
-            offsets = pack(problem, relaxed.scratch.lifetimes())
-            if offsets is not None:
-                return Listed(relaxed.decision(offsets), step)
-    for from_top_below in (problem.scratchpad.available_bytes // 64, 0):
-        allocator = Allocator(problem, from_top_below)
-        exact = _Dispatch(problem, policy, ScratchState(problem, allocator))
+    if headroom == 0:
+        relaxed = _counted(problem, policy, 0.0)
+        if relaxed is not None:
+            return Listed(relaxed, 0)
+    if headroom <= 1:
+        allocator = Allocator(problem, problem.scratchpad.available_bytes // 64)
+        exact = _Dispatch(problem, policy, ScratchState(problem, allocator, careful=policy.careful))
         if exact.run():
             placed = allocator.offsets
             offsets = tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers))
-            return Listed(exact.decision(offsets), headroom)
+            return Listed(exact.decision(offsets), 1)
+    for step, share in enumerate(HEADROOM, start=2):
+        if step >= headroom:
+            relaxed = _counted(problem, policy, share)
+            if relaxed is not None:
+                return Listed(relaxed, step)
     return None
+
+
+def _counted(problem: Problem, policy: Policy, left_out: float) -> Decision | None:
+    """Dispatch with bytes counted only, all but a share of them, then pack the lifetimes into the whole."""
+    spare = int(problem.scratchpad.available_bytes * left_out)
+    relaxed = _Dispatch(problem, policy, ScratchState(problem, None, spare, careful=policy.careful))
+    offsets = pack(problem, relaxed.scratch.lifetimes()) if relaxed.run() else None
+    return None if offsets is None else relaxed.decision(offsets)
 
 
 @dataclass
@@ -177,7 +196,7 @@ class _Dispatch:
                 if units is not None and self.deferred and self._is_gang(action):
                     self._issue_deferred()
                     units = self._choose(action, reserved)
-                started = units is not None and self.scratch.take(action, fresh_groups=not hungry)
+                started = units is not None and self.scratch.take(action, hungry=hungry)
                 if started and units is not None:
                     self._start(action, units)
                 elif units is not None:
@@ -206,7 +225,7 @@ class _Dispatch:
     def _issue_deferred(self) -> None:
         for i in list(self.deferred):
             units = self._choose(i, {})
-            if units is not None and self.scratch.take(i, fresh_groups=True):
+            if units is not None and self.scratch.take(i, hungry=False):
                 self.deferred.remove(i)
                 self._start(i, units)
 
@@ -223,7 +242,7 @@ class _Dispatch:
             i = item[3]
             if i >= 0:
                 units = self._choose(i, {})
-                if units is not None and self.scratch.take(i, fresh_groups=True):
+                if units is not None and self.scratch.take(i, hungry=False):
                     self.ready.remove(item)
                     self._start(i, units)
                     return True

@@ -17,6 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 MAX_TICKS = 2**53 - 1
 """Largest horizon in ticks: above it a time is no longer exact in JSON readers that use doubles."""
 
+MAX_WORK = 2**62
+"""Largest sum of units times ticks on one engine: bounds add it up in 64 bits."""
+
 
 class Frozen(BaseModel):
     """Base of all data here: frozen, and closed against unknown keys."""
@@ -205,8 +208,18 @@ class Problem(Frozen):
                 f"the durations add up to {self.horizon_ticks} ticks, above the limit {MAX_TICKS}; "
                 "use a coarser tick or shorter durations"
             )
+        self._refuse_huge_work()
         self._refuse_cycle()
         return self
+
+    def _refuse_huge_work(self) -> None:
+        widest = max((use.units for op in self.ops for mode in op.modes for use in mode.uses), default=0)
+        if widest * self.horizon_ticks <= MAX_WORK:
+            return
+        raise ValueError(
+            f"{widest} units of an engine for up to {self.horizon_ticks} ticks are more than {MAX_WORK} units times "
+            "ticks; use a coarser tick or fewer units"
+        )
 
     def _refuse_cycle(self) -> None:
         order = self.topological_order

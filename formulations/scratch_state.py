@@ -1,12 +1,13 @@
 """Who holds which scratchpad bytes while ops are dispatched, and whether everyone who has begun can still end.
 
-Ops that share buffers, directly or through others, form a group (the stages of a tile, say). Taking bytes is safe when
-the groups that hold some can be finished one after the other with what is free then: the banker's rule. Without it,
-loads that run ahead take what their consumers need to go on.
+Ops of one tile that share buffers, directly or through others, form a group. Taking bytes is safe when the groups that
+hold some can be finished one after the other with what is free then: the banker's rule. Without it, loads that run
+ahead take what their consumers need to go on. Buffers that several tiles share belong to no group.
 """
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 class ScratchState:
     """Bytes (and with an ``allocator`` addresses) of the buffers alive, and their lifetimes in ranks of events."""
 
-    def __init__(self, problem: Problem, allocator: Allocator | None, spare_bytes: int = 0) -> None:
+    def __init__(
+        self, problem: Problem, allocator: Allocator | None, spare_bytes: int = 0, *, careful: bool = True
+    ) -> None:
+        self._careful = careful
         self.allocator = allocator
         self._problem = problem
         self._rank = 0
@@ -26,26 +30,28 @@ class ScratchState:
         self._users_left = [len(set(b.ops)) for b in problem.buffers]
         resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
         self._free = problem.scratchpad.available_bytes - resident - spare_bytes
-        self._group_of, self._peaks = _groups(problem)
+        self._group_of, self._peaks, self._owned = _groups(problem)
         self._begun = [0] * len(self._peaks)
         self._held: dict[int, int] = {}
 
-    def take(self, op: int, *, fresh_groups: bool) -> bool:
+    def take(self, op: int, *, hungry: bool) -> bool:
         """Start ``op``: take the bytes of the buffers it is the first to use; False when they are not there.
 
-        With ``fresh_groups`` False an op that would begin a group waits: someone more urgent is short of bytes.
+        ``hungry`` says that someone more urgent is short of bytes: then what would begin a group waits, or, where
+        the state is not careful, everyone who needs new bytes.
         """
         problem, group = self._problem, self._group_of[op]
         new = [b for b in problem.op_buffers[op] if b not in self._born and not problem.buffers[b].resident]
         if new:
             need = sum(problem.buffers[b].occupied_bytes for b in new)
-            fresh = not self._held.get(group)
-            if need > self._free or (fresh and not fresh_groups) or not self._safe(group, need):
+            own = sum(problem.buffers[b].occupied_bytes for b in new if b in self._owned)
+            yields = hungry and not (self._careful and self._held.get(group))
+            if need > self._free or yields or (self._careful and not self._safe(group, own, need)):
                 return False
             if self.allocator is not None and not self._place(new):
                 return False
             self._free -= need
-            self._held[group] = self._held.get(group, 0) + need
+            self._held[group] = self._held.get(group, 0) + own
             for b in new:
                 self._born[b] = self._rank
         self._rank += 1
@@ -61,7 +67,8 @@ class ScratchState:
                 size = self._problem.buffers[b].occupied_bytes
                 self._died[b] = self._rank
                 self._free += size
-                self._held[self._group_of[op]] -= size
+                if b in self._owned:
+                    self._held[self._group_of[op]] -= size
                 if self.allocator is not None:
                     self.allocator.release(b)
 
@@ -83,9 +90,9 @@ class ScratchState:
             placed.append(b)
         return True
 
-    def _safe(self, group: int, need: int) -> bool:
-        """Whether all groups that hold bytes can end, once ``group`` has taken ``need`` more."""
-        held = {**self._held, group: self._held.get(group, 0) + need}
+    def _safe(self, group: int, own: int, need: int) -> bool:
+        """Whether all groups that hold bytes can end, once ``group`` has taken ``own`` of the ``need`` bytes."""
+        held = {**self._held, group: self._held.get(group, 0) + own}
         wishes = []
         for g, has in held.items():
             if has > 0:
@@ -100,8 +107,8 @@ class ScratchState:
         return True
 
 
-def _groups(problem: Problem) -> tuple[list[int], list[list[int]]]:
-    """Return the group of every op, and per group the most bytes it needs from its k-th op on, run one by one."""
+def _groups(problem: Problem) -> tuple[list[int], list[list[int]], set[int]]:
+    """Return the group of every op, per group the most bytes it needs from its k-th op on, and the owned buffers."""
     n = len(problem.ops)
     root = list(range(n))
 
@@ -111,15 +118,17 @@ def _groups(problem: Problem) -> tuple[list[int], list[list[int]]]:
             i = root[i]
         return i
 
-    for buffer in problem.buffers:
-        if not buffer.resident:
-            users = [problem.op_index[name] for name in buffer.ops]
+    owned: set[int] = set()
+    for b, buffer in enumerate(problem.buffers):
+        users = [problem.op_index[name] for name in buffer.ops]
+        if not buffer.resident and len({(problem.ops[i].task, problem.ops[i].tile) for i in users}) == 1:
+            owned.add(b)
             for user in users[1:]:
                 root[find(user)] = find(users[0])
     number: dict[int, int] = {}
     group_of = [number.setdefault(find(i), len(number)) for i in range(n)]
     members: list[list[int]] = [[] for _ in number]
-    for i in problem.topological_order:
+    for i in _file_order(problem):
         members[group_of[i]].append(i)
     left = [len(set(b.ops)) for b in problem.buffers]
     born: set[int] = set()
@@ -127,7 +136,7 @@ def _groups(problem: Problem) -> tuple[list[int], list[list[int]]]:
     for group in members:
         live, profile = 0, []
         for i in group:
-            mine = [b for b in problem.op_buffers[i] if not problem.buffers[b].resident]
+            mine = [b for b in problem.op_buffers[i] if b in owned]
             live += sum(problem.buffers[b].occupied_bytes for b in mine if b not in born)
             born.update(mine)
             profile.append(live)
@@ -138,4 +147,19 @@ def _groups(problem: Problem) -> tuple[list[int], list[list[int]]]:
         for k in range(len(profile) - 2, -1, -1):
             profile[k] = max(profile[k], profile[k + 1])
         peaks.append([*profile, 0])
-    return group_of, peaks
+    return group_of, peaks, owned
+
+
+def _file_order(problem: Problem) -> list[int]:
+    """Predecessors first, else in file order: what is written together comes together."""
+    missing = [len(p) for p in problem.predecessors]
+    ready = [i for i, count in enumerate(missing) if count == 0]
+    order: list[int] = []
+    while ready:
+        i = heapq.heappop(ready)
+        order.append(i)
+        for s in problem.successors[i]:
+            missing[s] -= 1
+            if missing[s] == 0:
+                heapq.heappush(ready, s)
+    return order

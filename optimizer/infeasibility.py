@@ -9,7 +9,7 @@ from hexloom.hwmodels import format_bytes
 
 if TYPE_CHECKING:
     from hexloom.formulations.feasibility import Shortfall
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Buffer, Problem
 
 
 class Holder(Frozen):
@@ -53,7 +53,7 @@ def explain_shortfall(problem: Problem, found: Shortfall) -> Infeasibility:
         levers.append("make a buffer smaller, or shorten a lifetime")
     else:
         message = _bytes_message(found, what)
-        levers += _bytes_levers(found)
+        levers += _bytes_levers(problem, found, what)
     return Infeasibility(
         kind=found.kind,
         op=found.op,
@@ -72,15 +72,16 @@ def explain_shortfall(problem: Problem, found: Shortfall) -> Infeasibility:
 def _bytes_message(found: Shortfall, what: str) -> str:
     held = [f"{n}@{a}+{s}" if a is not None else f"{n} {format_bytes(s)}" for n, s, a in found.holders]
     if found.kind == "largest_gap":
-        residents = ", ".join(held[1:]) or "none"
         return (
-            f"{what}: buffer {found.holders[0][0]!r} wants {found.need} B in one piece, the largest gap is "
-            f"{found.have} B beside the pinned {residents}: short {found.short} B"
+            f"{what}: no room for buffer {found.holders[0][0]!r} in one piece beside the pinned {', '.join(held[1:])}: "
+            f"wanted {_plain_bytes(found.need)}, largest gap {_plain_bytes(found.have)}, "
+            f"short {_plain_bytes(found.short)}"
         )
     if found.kind == "pin":
+        short = _plain_bytes(found.short)
         if len(found.holders) == 1:
-            return f"pinned {held[0]} ends at {found.need}, the scratchpad at {found.have}: short {found.short} B"
-        return f"{what}: pinned {held[0]} and {held[1]} share {found.short} B while both are alive"
+            return f"pinned {held[0]} ends at {found.need}, the scratchpad at {found.have}: short {short}"
+        return f"{what}: pinned {held[0]} and {held[1]} share {short} while both are alive"
     text = (
         f"{what} needs {format_bytes(found.need)} of scratchpad at once, {format_bytes(found.have)} are available: "
         f"short {format_bytes(found.short)}"
@@ -90,22 +91,58 @@ def _bytes_message(found: Shortfall, what: str) -> str:
     return f"{text}; it holds {', '.join(held)}"
 
 
-def _bytes_levers(found: Shortfall) -> list[str]:
+def _plain_bytes(n: int) -> str:
+    """Write a size without separators where it stands beside addresses, which have none."""
+    number, rest = format_bytes(n).split(" ", 1)
+    return f"{number.replace(',', '')} {rest}"
+
+
+def _bytes_levers(problem: Problem, found: Shortfall, what: str) -> list[str]:
     if found.kind == "pin":
         return ["move the pin"]
-    largest = max(found.holders, key=lambda h: h[1])
+    buffers = {b.name: b for b in problem.buffers}
     if found.kind == "largest_gap":
-        return [f"the largest that fits is {format_bytes(found.have)}", "move a pin, or split the buffer"]
-    others = found.need - largest[1]
-    room = found.have - others
-    if room <= 0:
-        return [f"free {format_bytes(found.short)}: split the op"]
-    pieces = -(-largest[1] // room)
-    lever = f"the largest {largest[0]!r} that fits is {format_bytes(room)}"
-    return [lever, f"split it into {pieces} pieces or more ({2 * pieces} when double-buffered)"]
+        wanted = buffers[found.holders[0][0]]
+        return [
+            f"the largest that fits is {format_bytes(_whole(wanted, found.have))}",
+            "move a pin, or split the buffer",
+        ]
+    own = [buffers[name] for name, _, _ in found.holders if not buffers[name].resident]
+    room = found.have - sum(b.occupied_bytes for b in problem.buffers if b.resident)
+    pieces = _pieces(own, room)
+    if pieces is None:
+        return [f"free {format_bytes(found.short)}"]
+    largest = max(own, key=lambda b: b.occupied_bytes)
+    beside = room - sum(b.occupied_bytes for b in own if b is not largest)
+    alone = _pieces([largest], beside)
+    if alone is None:
+        return [f"split {what} into {pieces} pieces or more: its buffers are then small enough together"]
+    lever = f"the largest {largest.name!r} that fits is {format_bytes(_whole(largest, beside))}"
+    return [lever, f"split it into {alone} pieces or more ({2 * alone} when double-buffered)"]
+
+
+def _whole(buffer: Buffer, room: int) -> int:
+    """Return the largest size of ``buffer`` that is at most ``room`` after rounding to its granule."""
+    return room // buffer.granule_bytes * buffer.granule_bytes
+
+
+def _pieces(buffers: list[Buffer], room: int) -> int | None:
+    """Into how many pieces each of ``buffers`` must be cut so that one of each fits into ``room``; None: no number."""
+
+    def need(pieces: int) -> int:
+        cut = (b.model_copy(update={"size_bytes": -(-b.size_bytes // pieces)}) for b in buffers)
+        return sum(b.occupied_bytes for b in cut)
+
+    low, high = 0, max((b.size_bytes for b in buffers), default=0)
+    if high == 0 or need(high) > room:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if need(middle) <= room else (middle, high)
+    return high
 
 
 def _time(problem: Problem, ticks: int) -> str:
     if problem.tick is None:
         return f"{ticks} ticks"
-    return f"{float(ticks * problem.tick):g} us"
+    return f"{float(ticks * problem.tick):.15g} us"

@@ -15,8 +15,8 @@ from hexloom.hwmodels import cost
 from hexloom.hwmodels.quantity import format_bytes
 from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels.engines import hmx_job, hvx_gang, hvx_slice, marker, transfer
-from hexloom.optimizer.kernels.spec import Count, Name, Spec
+from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker
+from hexloom.optimizer.kernels.spec import Count, Name, Spec, workers_of
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -68,7 +68,7 @@ class MatmulW4A16(Spec):
             raise InvalidInputError(
                 f"task {self.name!r}: k = {self.k} and n = {self.n} must be multiples of {TILE}; pad the weights"
             )
-        workers = self.workers or machine.hvx_contexts
+        workers = workers_of(machine, self.name, self.workers)
         m_chunk, n_chunk = self.m_chunk, self.n_chunk
         if m_chunk is None or n_chunk is None:
             chosen = ggml_chunks(self.m, self.k, self.n, self.weight_type, machine.available_vtcm_bytes)
@@ -95,8 +95,10 @@ class _Expansion:
         self.m_chunk, self.n_chunk = m_chunk, n_chunk
         self.align = machine.vtcm.align_bytes.whole
         self.tile_align = machine.vtcm.hmx_align_bytes.whole
-        self.out = Builder()
+        self.out = Builder(spec.name)
         self.loop: list[str] = []
+        self.transfer = Transfers(machine)
+        self.slices: dict[tuple[int, int], ModeDraft] = {}
 
     def task(self) -> TaskDraft:
         spec = self.spec
@@ -119,7 +121,8 @@ class _Expansion:
         loads: dict[tuple[int, int], str] = {}
         step = spec.activation_rows
         groups = -(-rows // (step * self.workers))
-        after_jobs: tuple[str | None, ...] = tuple(previous_jobs[-1:])
+        # Job c follows job c - depth.weights, so all jobs have ended when the last depth.weights of them have.
+        after_jobs: tuple[str | None, ...] = tuple(previous_jobs[-spec.depth.weights :])
         for g in range(groups):
             for w in range(self.workers):
                 mine = min(step, rows - (g * self.workers + w) * step)
@@ -128,16 +131,18 @@ class _Expansion:
                 staging = out.buffer(f"activation_f32.{w}.{g % 2}", step * row_bytes, self.align)
                 loads[g, w] = out.op(
                     f"activation_load.{block}.{g}.{w}",
-                    transfer(machine, w, row_bytes, mine, "read"),
+                    self.transfer(w, row_bytes, mine, "read"),
                     stage="activation_load",
                     tile=block * groups + g,
                     after=(converts.get((g - 2, w)),) if g >= 2 else after_jobs,
                     buffers=(staging,),
                 )
-                us = cost.hvx_us(machine, "hvx_activation_prepare", mine * spec.k, 1)
+                if (w, mine) not in self.slices:
+                    us = cost.hvx_us(machine, "hvx_activation_prepare", mine * spec.k, 1)
+                    self.slices[w, mine] = hvx_slice(us, w)
                 converts[g, w] = out.op(
                     f"activation_convert.{block}.{g}.{w}",
-                    hvx_slice(us, w),
+                    self.slices[w, mine],
                     stage="activation_convert",
                     tile=block * groups + g,
                     after=(loads[g, w],) + (after_jobs if g < 2 else ()),
@@ -227,7 +232,7 @@ class _Expansion:
         tiles = width // TILE * (spec.k // TILE)
         others = [] if spec.fixed_owner else [w for w in range(self.workers) if w != spec.dma_owner]
         ddr_bytes = TILE_BYTES[spec.weight_type][0]
-        return tuple(transfer(self.machine, w, ddr_bytes, tiles, "read") for w in (spec.dma_owner, *others))
+        return tuple(self.transfer(w, ddr_bytes, tiles, "read") for w in (spec.dma_owner, *others))
 
     def _store_us(self, elements: int) -> Fraction:
         compute = cost.hvx_us(self.machine, "hvx_output", elements, self.workers)
@@ -291,7 +296,7 @@ def ggml_chunks(
     per_n = 2 * raw + 2 * 2 * k
     best: tuple[int, int, int, int] | None = None
     budget = available_bytes - 256
-    for n_chunk in range(n, 0, -TILE):
+    for n_chunk in range(min(n, budget // per_n // TILE * TILE), 0, -TILE):  # wider ones leave no room for a row
         left = budget - n_chunk * per_n
         m_chunk = min(rows, left // (2 * k + n_chunk * 4) // TILE * TILE)
         if m_chunk <= 0 or vtcm_bytes(m_chunk, n_chunk, k, weight_type, threads) > available_bytes:

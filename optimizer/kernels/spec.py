@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import (
     BaseModel,
@@ -18,6 +18,10 @@ from pydantic import (
 )
 
 from hexloom.hwmodels.quantity import exact, parse_bytes
+from hexloom.optimizer.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from hexloom.hwmodels import Machine
 
 
 def _not_negative(value: Any) -> Fraction:
@@ -55,28 +59,80 @@ class Spec(BaseModel):
     @classmethod
     def _known_keys_only(cls, data: Any) -> Any:
         if isinstance(data, dict):
-            known = [field.alias or name for name, field in cls.model_fields.items()]
+            known = _keys_of(cls)
             allowed = {*known, *cls.model_fields}
-            faults = []
-            for key in data:
-                if key not in allowed:
-                    near = difflib.get_close_matches(str(key), known, 1, 0.5)
-                    near = near or [name for name in known if name.startswith(f"{key}_")][:1]
-                    faults.append(f"unknown key {key!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+            faults = [_unknown(key, known) for key in data if key not in allowed]
             if faults:
                 raise ValueError("; ".join(faults))
         return data
 
 
-def explain(error: ValidationError) -> str:
-    """Return one line with every fault of ``error``: where, what, and the value."""
+def workers_of(machine: Machine, task: str, wanted: int | None) -> int:
+    """Return how many HVX workers a task gets: what it asks for, else all.
+
+    Raises
+    ------
+    InvalidInputError
+        It asks for more than the machine has.
+    """
+    have = machine.hvx_contexts
+    if wanted is not None and wanted > have:
+        raise InvalidInputError(
+            f"task {task!r}: workers = {wanted}, but {machine.name} has {have} HVX contexts; use at most {have}"
+        )
+    return have if wanted is None else wanted
+
+
+def _keys_of(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _unknown(key: Any, known: list[str]) -> str:
+    near = difflib.get_close_matches(str(key), known, 1, 0.5)
+    near = near or [name for name in known if name.startswith(f"{key}_")][:1]
+    return f"unknown key {key!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+
+
+def _model_at(model: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:
+    """Return the model that ``path``, keys and positions from ``model`` on, leads to."""
+    found: type[BaseModel] | None = model
+    for key in path:
+        if isinstance(key, int) or found is None:
+            continue
+        fields = {field.alias or name: field for name, field in found.model_fields.items()}
+        found = _model_in(fields[key].annotation) if key in fields else None
+    return found
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part)) is not None), None)
+
+
+def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """Return one line with every fault of ``error``: where, what, and the value.
+
+    ``model`` is what was validated, where it is no `Spec`: its keys are then offered for unknown ones.
+    """
     lines = []
-    for fault in error.errors():
+    faults = error.errors()
+    for fault in faults:
+        if fault["type"] == "too_short" and any(
+            len(other["loc"]) > len(fault["loc"]) and other["loc"][: len(fault["loc"])] == fault["loc"]
+            for other in faults
+        ):
+            continue  # It is short because of the faults of its items.
         where = ""
-        for part in fault["loc"]:
+        path = fault["loc"]
+        unknown = fault["type"] == "extra_forbidden"
+        for part in path[:-1] if unknown else path:
             where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else str(part)
         text = str(fault["ctx"]["error"]) if "error" in fault.get("ctx", {}) else fault["msg"]
-        if fault["type"] not in ("value_error", "missing") and not isinstance(fault["input"], dict | list):
+        if unknown:
+            at = None if model is None else _model_at(model, path[:-1])
+            text = _unknown(path[-1], [] if at is None else _keys_of(at))
+        elif fault["type"] not in ("value_error", "missing") and not isinstance(fault["input"], dict | list):
             text += f", got {fault['input']!r}"
         lines.append(f"{where}: {text}" if where else text)
     return "; ".join(line.replace("\n", " ") for line in lines)

@@ -6,15 +6,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
+import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from oracle import OracleLimit, Witness, chosen_modes, faults, optimum, order_graph, shared_bytes
 from strategies import problems
 
 from hexloom.formulations.bounds import lower_bounds
-from hexloom.formulations.decision import Decision, Simulated
+from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.local_search import Found, Limit, LocalSearch
+from hexloom.formulations.problem import Buffer, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.simulate import Timeline, simulate
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn
 
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.decision import Decision
     from hexloom.optimizer.plan import Plan
 
 SEARCH_SECONDS = 0.02
@@ -41,14 +44,11 @@ def best(problem: Problem) -> Witness | None:
 
 
 def searched(problem: Problem, seed: int = 0) -> Found:
+    """Arithmetic first, then the search."""
+    if first_shortfall(problem) is not None:
+        return Found(None, 0, 0, proven_infeasible=True)
     limit = Limit(SEARCH_SECONDS, deterministic=True)
-    return LocalSearch(problem, lower_bounds(problem), _evaluate, limit, seed).run()
-
-
-def _evaluate(problem: Problem, decision: Decision) -> Simulated:
-    timeline = simulate(problem, make_plan(problem, decision))
-    rows = [timeline.times[op.name] for op in problem.ops]
-    return Simulated(timeline.makespan, tuple(r.transfer_start for r in rows), tuple(r.observed for r in rows))
+    return LocalSearch(problem, lower_bounds(problem), evaluate, limit, seed).run()
 
 
 @st.composite
@@ -69,6 +69,7 @@ def policies(draw: DrawFn, problem: Problem) -> Policy:
 def decided(draw: DrawFn, **kwargs: Any) -> tuple[Problem, Decision]:
     """A problem and a decision of the list scheduler for it."""
     problem = draw(problems(**kwargs))
+    assume(first_shortfall(problem) is None)
     decision = list_schedule(problem, draw(policies(problem)))
     assume(decision is not None)
     assert decision is not None
@@ -230,6 +231,12 @@ def test_local_search_finds_a_decision_whenever_there_is_one(problem: Problem) -
     assert (result.decision is None) == (found is None)
 
 
+@given(problems())
+def test_what_arithmetic_refuses_has_no_plan(problem: Problem) -> None:
+    if first_shortfall(problem, lower_bounds(problem).heads_tails) is not None:
+        assert best(problem) is None
+
+
 @given(problems(), st.integers(0, 3))
 def test_one_seed_gives_one_decision(problem: Problem, seed: int) -> None:
     assert searched(problem, seed) == searched(problem, seed)
@@ -253,3 +260,64 @@ def test_more_room_never_hurts(data: st.DataObject, problem: Problem) -> None:
     if found is not None:
         assert better is not None
         assert better.ticks <= found.ticks
+
+
+# Small problems that random search found hard
+
+
+def op(name: str, ticks: int = 1) -> Op:
+    return Op(name=name, modes=(Mode(uses=(Use(engine="w", ticks=ticks),), latency_ticks=ticks),))
+
+
+def problem(room: int, ops: tuple[Op, ...], buffers: tuple[Buffer, ...], edges: tuple[str, ...] = ()) -> Problem:
+    return Problem(
+        engines=(Engine(name="w"),),
+        ops=ops,
+        precedences=tuple(Precedence(before=edge[0], after=edge[1]) for edge in edges),
+        buffers=buffers,
+        scratchpad=Scratchpad(total_bytes=room),
+    )
+
+
+CORNERS = {
+    "a resident leaves the aligned address to another": problem(
+        4,
+        (op("x"),),
+        (Buffer(name="r", size_bytes=2, resident=True), Buffer(name="b", size_bytes=2, ops=("x",), align_bytes=4)),
+    ),
+    "of equal buffers the aligned one is placed first": problem(
+        4,
+        (op("x"),),
+        (Buffer(name="a", size_bytes=2, ops=("x",)), Buffer(name="b", size_bytes=2, ops=("x",), align_bytes=4)),
+    ),
+    "the large buffer goes before the pin comes": problem(
+        6,
+        (op("y", 3), op("x"), op("z")),
+        (Buffer(name="big", size_bytes=5, ops=("x",)), Buffer(name="pin", size_bytes=1, ops=("y", "z"), address=2)),
+        ("xz", "yz"),
+    ),
+    "a pin of no bytes touches nothing": problem(
+        12,
+        (op("x"), op("y")),
+        (
+            Buffer(name="a", size_bytes=5, ops=("x",)),
+            Buffer(name="b", size_bytes=5, ops=("x", "y")),
+            Buffer(name="none", size_bytes=0, ops=("x",), address=8),
+        ),
+    ),
+    "what nobody uses must fit too": problem(4, (op("x"),), (Buffer(name="b", size_bytes=5),)),
+}
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_a_corner_is_solved_or_refused(name: str) -> None:
+    corner = CORNERS[name]
+    found = optimum(corner)
+    result = searched(corner)
+    assert (result.decision is None) == (found is None)
+    if result.decision is not None:
+        assert found is not None
+        plan = make_plan(corner, result.decision)
+        timeline = simulate(corner, plan)
+        assert faults(corner, plan, timeline.times) == []
+        assert timeline.makespan == result.ticks == found.ticks

@@ -1,0 +1,109 @@
+"""Engines in the flat model: units, hardware threads and pipes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+    from hexloom.formulations.flat.variables import Affine, FlatVars, Literal
+    from hexloom.formulations.problem import Engine, Problem
+
+
+@dataclass
+class Hold:
+    """``units`` units of an engine held for ``ticks`` from ``start``, if ``present``."""
+
+    op: int
+    use: int
+    start: Affine
+    ticks: int
+    units: int
+    unit_ids: tuple[int, ...] | None
+    present: Literal | bool
+
+
+@dataclass
+class UnitChoice:
+    """Literals, by unit, that say which units a hold got."""
+
+    op: int
+    mode: int
+    use: int
+    literals: dict[int, Literal]
+
+
+def add_engines(model: cp_model.CpModel, problem: Problem, variables: FlatVars) -> list[UnitChoice]:
+    """Ensure that at no time an engine gives more units than it has, and that no unit has two holders.
+
+    Engines of one unit: no two holds overlap. Engines whose holds are all free to take any unit: the sum of units
+    held is at most the number of units; such holds can always be given concrete units afterwards. Else every hold
+    chooses its units, and no two holds of a unit overlap. A DMA owner is held for the issue and for the observation.
+    """
+    choices: list[UnitChoice] = []
+    for engine in problem.engines:
+        holds = _holds(problem, variables, engine)
+        if not holds:
+            continue
+        if engine.units == 1:
+            model.add_no_overlap([_interval(model, h, h.present, engine.name) for h, _ in holds])
+        elif all(h.unit_ids is None or h.units == engine.units for h, _ in holds):
+            intervals = [_interval(model, h, h.present, engine.name) for h, _ in holds]
+            model.add_cumulative(intervals, [h.units for h, _ in holds], engine.units)
+        else:
+            choices += _by_unit(model, engine, holds)
+    return choices
+
+
+def _holds(problem: Problem, variables: FlatVars, engine: Engine) -> list[tuple[Hold, int]]:
+    """Return everything that holds the engine, each with the mode it belongs to."""
+    found: list[tuple[Hold, int]] = []
+    for i, op in enumerate(variables.ops):
+        for m, mode_vars in enumerate(op.modes):
+            mode, present = mode_vars.mode, mode_vars.chosen
+            for k, use in enumerate(mode.uses):
+                if use.engine != engine.name or use.ticks == 0:
+                    continue
+                start = op.start if mode.dma is None else op.moved
+                assert start is not None
+                ids = tuple(range(engine.units)) if use.units == engine.units else use.unit_ids
+                ticks = use.ticks + mode.overhead_ticks
+                found.append((Hold(i, k, start, ticks, use.units, ids, present), m))
+            dma = mode.dma
+            if dma is not None and dma.owner_engine == engine.name:
+                owner = (dma.owner_unit,)
+                found.append((Hold(i, -1, op.start, dma.issue_ticks, 1, owner, present), m))
+                found.append((Hold(i, -1, op.known - dma.poll_ticks, dma.poll_ticks, 1, owner, present), m))
+    return found
+
+
+def _interval(model: cp_model.CpModel, hold: Hold, present: Literal | bool, name: str) -> cp_model.IntervalVar:
+    label = f"{name}:{hold.op}:{hold.use}"
+    if present is True:
+        return model.new_fixed_size_interval_var(hold.start, hold.ticks, label)
+    return model.new_optional_fixed_size_interval_var(hold.start, hold.ticks, present, label)
+
+
+def _by_unit(model: cp_model.CpModel, engine: Engine, holds: list[tuple[Hold, int]]) -> list[UnitChoice]:
+    lanes: list[list[cp_model.IntervalVar]] = [[] for _ in range(engine.units)]
+    choices: list[UnitChoice] = []
+    for hold, mode in holds:
+        if hold.unit_ids is not None:
+            for u in hold.unit_ids:
+                lanes[u].append(_interval(model, hold, hold.present, engine.name))
+            continue
+        literals = {u: model.new_bool_var(f"unit:{engine.name}:{hold.op}:{mode}:{u}") for u in range(engine.units)}
+        wanted = hold.units if hold.present is True else hold.units * hold.present
+        model.add(sum(literals.values()) == wanted)
+        for u, literal in literals.items():
+            lanes[u].append(_interval(model, hold, literal, engine.name))
+        choices.append(UnitChoice(hold.op, mode, hold.use, literals))
+    for lane in lanes:
+        model.add_no_overlap(lane)
+    # Implied by the lanes, but propagates much better.
+    model.add_cumulative(
+        [_interval(model, h, h.present, engine.name) for h, _ in holds], [h.units for h, _ in holds], engine.units
+    )
+    return choices

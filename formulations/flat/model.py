@@ -1,0 +1,146 @@
+"""The flat model as a whole: built from its families, hinted from an incumbent, read back as a solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ortools.sat.python import cp_model
+
+from hexloom.formulations.flat.engines import UnitChoice, add_engines
+from hexloom.formulations.flat.memory import Life, add_addresses, add_bytes, add_lifetimes
+from hexloom.formulations.flat.precedence import add_deadlines, add_precedences
+from hexloom.formulations.flat.variables import FlatVars, add_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexloom.formulations.decision import Decision, Simulated
+    from hexloom.formulations.heads_tails import HeadsTails
+    from hexloom.formulations.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class FlatSolution:
+    """Values of one solution, by position of the op.
+
+    ``units`` holds, by (op, use), the unit ids that the model had to choose; ``offsets`` the addresses by buffer, None
+    when the model only counts bytes.
+    """
+
+    start: tuple[int, ...]
+    moved: tuple[int, ...]
+    known: tuple[int, ...]
+    mode: tuple[int, ...]
+    units: dict[tuple[int, int], tuple[int, ...]]
+    offsets: dict[int, int] | None
+    makespan: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlatOptions:
+    """What the model holds and how it is searched."""
+
+    addresses: bool
+    upper: int
+    lower: int
+    seconds: float
+    deterministic: bool
+    seed: int
+    workers: int
+    presolve: bool = True
+
+
+class FlatModel:
+    """All constraints of ``problem`` with ``lower <= makespan <= upper``."""
+
+    def __init__(self, problem: Problem, ht: HeadsTails, options: FlatOptions) -> None:
+        self.problem = problem
+        self.options = options
+        self.model = cp_model.CpModel()
+        self.variables: FlatVars = add_variables(self.model, problem, ht, options.upper, options.lower)
+        self.choices: list[UnitChoice] = add_engines(self.model, problem, self.variables)
+        add_precedences(self.model, problem, self.variables)
+        add_deadlines(self.model, problem, self.variables)
+        self.lives: list[Life] = add_lifetimes(self.model, problem, self.variables, options.upper)
+        add_bytes(self.model, problem, self.lives)
+        self.addresses = add_addresses(self.model, problem, self.lives, options.upper) if options.addresses else None
+        self.model.minimize(self.variables.makespan)
+
+    def hint(self, decision: Decision, simulated: Simulated) -> None:
+        """Start the search from an incumbent, every variable included."""
+        for i, of in enumerate(self.variables.ops):
+            self.model.add_hint(of.start, simulated.start[i])
+            if of.moved is not None:
+                self.model.add_hint(of.moved, simulated.transfer_start[i])
+            if isinstance(of.known, cp_model.IntVar) and of.known is not of.start:
+                self.model.add_hint(of.known, simulated.ended[i])
+            for m, mode in enumerate(of.modes):
+                if not isinstance(mode.chosen, bool):
+                    self.model.add_hint(mode.chosen, m == decision.modes[i])
+        for choice in self.choices:
+            taken = decision.units[choice.op][choice.use] if decision.modes[choice.op] == choice.mode else ()
+            for u, literal in choice.literals.items():
+                self.model.add_hint(literal, u in taken)
+        for life in self.lives:
+            users = [self.problem.op_index[name] for name in self.problem.buffers[life.buffer].ops]
+            born, died = min(simulated.start[u] for u in users), max(simulated.ended[u] for u in users)
+            self.model.add_hint(life.born, born)
+            self.model.add_hint(life.died, died)
+            self.model.add_hint(life.size, died - born)
+        for b, unit in (self.addresses or {}).items():
+            self.model.add_hint(unit, decision.offsets[b] // self.problem.buffers[b].align_bytes)
+        self.model.add_hint(self.variables.makespan, simulated.makespan)
+
+    def solve(self, on_solution: Callable[[FlatSolution], None]) -> tuple[str, int]:
+        """Search; return the status name and the best proven bound on the makespan."""
+        options = self.options
+        solver = cp_model.CpSolver()
+        parameters = solver.parameters
+        parameters.random_seed = options.seed
+        parameters.num_workers = 1 if options.deterministic else options.workers
+        parameters.cp_model_presolve = options.presolve
+        # A subsolver with known wrong answers on rectangles (or-tools #4582).
+        parameters.ignore_subsolvers.append("packing_square_lns")
+        if options.deterministic:
+            parameters.max_deterministic_time = options.seconds
+        else:
+            parameters.max_time_in_seconds = options.seconds
+        status = solver.solve(self.model, _Report(self, on_solution))
+        bound = solver.best_objective_bound if status != cp_model.INFEASIBLE else float(options.upper + 1)
+        return solver.status_name(status), int(-(-bound // 1)) if bound > 0 else 0
+
+    def read(
+        self, value: Callable[[cp_model.LinearExprT], int], true: Callable[[cp_model.LiteralT], bool]
+    ) -> FlatSolution:
+        """Return the solution that ``value`` and ``true`` read."""
+        ops = self.variables.ops
+        mode = tuple(next(m for m, of in enumerate(op.modes) if of.chosen is True or true(of.chosen)) for op in ops)
+        units = {
+            (c.op, c.use): tuple(u for u, literal in c.literals.items() if true(literal))
+            for c in self.choices
+            if c.mode == mode[c.op]
+        }
+        start = tuple(value(op.start) for op in ops)
+        offsets = None
+        if self.addresses is not None:
+            offsets = {b: value(unit) * self.problem.buffers[b].align_bytes for b, unit in self.addresses.items()}
+        return FlatSolution(
+            start=start,
+            moved=tuple(value(op.moved) if op.moved is not None else start[i] for i, op in enumerate(ops)),
+            known=tuple(value(op.known) for op in ops),
+            mode=mode,
+            units=units,
+            offsets=offsets,
+            makespan=value(self.variables.makespan),
+        )
+
+
+class _Report(cp_model.CpSolverSolutionCallback):
+    def __init__(self, flat: FlatModel, on_solution: Callable[[FlatSolution], None]) -> None:
+        super().__init__()
+        self._flat = flat
+        self._on_solution = on_solution
+
+    def on_solution_callback(self) -> None:
+        self._on_solution(self._flat.read(self.value, self.boolean_value))

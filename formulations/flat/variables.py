@@ -1,0 +1,95 @@
+"""Variables of the flat model: a start per op, a literal per mode, for transfers also when they move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ortools.sat.python import cp_model
+
+if TYPE_CHECKING:
+    from hexloom.formulations.heads_tails import HeadsTails
+    from hexloom.formulations.problem import Mode, Problem
+
+Literal = cp_model.IntVar
+Affine = cp_model.LinearExpr | cp_model.IntVar | int
+
+
+@dataclass
+class ModeVars:
+    """One mode of one op: the literal that says it is chosen, and the mode itself."""
+
+    chosen: Literal | bool
+    mode: Mode
+
+
+@dataclass
+class OpVars:
+    """One op.
+
+    ``start``: it begins (a transfer: its issue). ``moved``: a transfer takes its pipes (else None). ``known``: the
+    result can be used; for a transfer its owner has observed the end.
+    """
+
+    start: cp_model.IntVar
+    moved: cp_model.IntVar | None
+    known: Affine
+    modes: list[ModeVars]
+
+
+@dataclass
+class FlatVars:
+    """All variables of the model, by position of the op."""
+
+    ops: list[OpVars]
+    makespan: cp_model.IntVar
+
+
+def add_variables(model: cp_model.CpModel, problem: Problem, ht: HeadsTails, upper: int, lower: int) -> FlatVars:
+    """Create the variables; heads and tails bound every start, ``lower <= makespan <= upper``.
+
+    Ensures that each op has exactly one mode, ``known = start + overhead + latency`` for ops, and for transfers
+    ``moved >= start + issue`` and ``known >= moved + latency + poll``.
+    """
+    makespan = model.new_int_var(lower, upper, "makespan")
+    found: list[OpVars] = []
+    for i, op in enumerate(problem.ops):
+        earliest, tail = int(ht.head[i]), int(ht.tail[i])
+        latest = max(earliest, upper - tail)
+        start = model.new_int_var(earliest, latest, f"start:{op.name}")
+        modes = [
+            ModeVars(True if len(op.modes) == 1 else model.new_bool_var(f"mode:{op.name}:{m}"), mode)
+            for m, mode in enumerate(op.modes)
+        ]
+        if len(modes) > 1:
+            model.add_exactly_one([m.chosen for m in modes])
+        known: Affine
+        moved: cp_model.IntVar | None = None
+        if len(modes) == 1 and modes[0].mode.dma is None:
+            known = start + modes[0].mode.duration_ticks
+        else:
+            known = model.new_int_var(earliest, latest, f"known:{op.name}")
+            if any(m.mode.dma is not None for m in modes):
+                moved = model.new_int_var(earliest, latest, f"moved:{op.name}")
+            for m in modes:
+                _bind(model, m, start, moved, known)
+        model.add(makespan >= known + tail)
+        found.append(OpVars(start, moved, known, modes))
+    return FlatVars(found, makespan)
+
+
+def _bind(
+    model: cp_model.CpModel, m: ModeVars, start: cp_model.IntVar, moved: cp_model.IntVar | None, known: cp_model.IntVar
+) -> None:
+    dma = m.mode.dma
+    if dma is None:
+        rows = [known == start + m.mode.duration_ticks]
+        if moved is not None:
+            rows.append(moved == start)
+    else:
+        assert moved is not None
+        rows = [moved >= start + dma.issue_ticks, known >= moved + m.mode.latency_ticks + dma.poll_ticks]
+    for row in rows:
+        constraint = model.add(row)
+        if m.chosen is not True:
+            constraint.only_enforce_if(m.chosen)
