@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ortools.linear_solver import pywraplp
-
 from hexloom.formulations.config_sets import work_rates
 
 if TYPE_CHECKING:
@@ -42,6 +40,9 @@ class Master:
 
     def __post_init__(self) -> None:
         given, scale = self.given, max(1, self.horizon)
+        # Imported here: it takes longer to load than all the rest, and most problems are closed without an LP.
+        from ortools.linear_solver import pywraplp
+
         self._lp: Any = pywraplp.Solver.CreateSolver("GLOP")
         lp, infinity = self._lp, self._lp.infinity()
         self._lp.Objective().SetMinimization()
@@ -82,7 +83,7 @@ class Master:
 
     def solve(self) -> Duals | None:
         """Return the missing time and the prices, None if the LP has no solution."""
-        if self._lp.Solve() != pywraplp.Solver.OPTIMAL:
+        if self._lp.Solve() != self._lp.OPTIMAL:
             return None
         return Duals(
             self._lp.Objective().Value(),

@@ -23,14 +23,9 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.certificate_data import RATIONAL
 from hexloom.optimizer.arithmetic import check_arithmetic, windows
-from hexloom.optimizer.certificate_sets import (
-    Ancestry,
-    Member,
-    Priced,
-    Sets,
-    Units,
-    count_bytes,
-)
+from hexloom.optimizer.certificate_order import Ancestry
+from hexloom.optimizer.certificate_parts import Units
+from hexloom.optimizer.certificate_sets import Member, Priced, Sets, count_bytes
 
 if TYPE_CHECKING:
     from hexloom.formulations.certificate_data import Certificate

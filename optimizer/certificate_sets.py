@@ -1,185 +1,27 @@
-"""What may run together, as the checker of certificates sees it: parts, units, order, bytes; and the dearest set.
+"""What may run together, as the checker of certificates sees it: units, order, bytes; and the dearest set.
 
 Nothing here is shared with the formulations but the problem.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.problem import Mode, Op, Problem
-
-FAMILY_LIMIT = 20_000
-"""In a connected family of more ops only direct precedences count."""
-
-CHAIN_LIMIT = 32
-"""Ops that need more chains than this count as unordered."""
-
-BETWEEN_LIMIT = 512
-"""Up to so many ops a buffer also counts for the ops that run between two of its users."""
+    from hexloom.formulations.problem import Problem
+    from hexloom.optimizer.certificate_order import Ancestry
+    from hexloom.optimizer.certificate_parts import Place
 
 STEP_LIMIT = 30_000
 """Steps of one search after which a bound must do."""
 
 
-Place = tuple[str, int]
-"""One unit of an engine, or (engine, -1): all of them."""
-
-
-Hold = tuple[str, int, tuple[int, ...] | None]
-"""An engine, how many of its units, and which if that is fixed."""
-
-
 class TooHardError(Exception):
-    """The sets are too many to be tried."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """``ticks`` in which an op holds ``needs``, units per place; and the time on both sides."""
-
-    ticks: int
-    before: int
-    behind: int
-    needs: frozenset[tuple[Place, int]]
-
-
-class Units:
-    """The units there are. With ``merged`` None units of workers and resources have names."""
-
-    def __init__(self, problem: Problem, merged: Sequence[Sequence[str]] | None) -> None:
-        self.named = merged is None
-        self._group = {engine.name: engine.name for engine in problem.engines}
-        for group in merged or ():
-            self._group.update(dict.fromkeys(group, group[0]))
-        self._all = {engine.name: engine for engine in problem.engines}
-        self.offered: dict[Place, int] = defaultdict(int)
-        for engine in problem.engines:
-            self.offered[self._group[engine.name], -1] += engine.units
-
-    def ways(self, op: Op) -> list[tuple[Part, ...]]:
-        """Return the different ways in which ``op`` can run, as parts in the order of time."""
-        found: list[tuple[Part, ...]] = []
-        for mode in op.modes:
-            if any(use.ticks and use.units > self._all[use.engine].units for use in mode.uses):
-                continue
-            way = self._parts(mode)
-            if way not in found:
-                found.append(way)
-        return found
-
-    def _parts(self, mode: Mode) -> tuple[Part, ...]:
-        lead = mode.overhead_ticks
-        holds = [(lead + use.ticks, use.engine, use.units, use.unit_ids) for use in mode.uses if use.ticks]
-        marks = sorted({0, lead + mode.latency_ticks, *(hold[0] for hold in holds)})
-        pieces: list[tuple[int, list[Hold]]] = [
-            (high - low, [hold[1:] for hold in holds if hold[0] > low]) for low, high in pairwise(marks)
-        ]
-        if mode.dma is not None:
-            owner: list[Hold] = [(mode.dma.owner_engine, 1, (mode.dma.owner_unit,))]
-            pieces = [(mode.dma.issue_ticks, owner), *pieces, (mode.dma.poll_ticks, owner)]
-        whole = sum(piece[0] for piece in pieces)
-        way, at = [], 0
-        for ticks, held in pieces:
-            if ticks:
-                way.append(Part(ticks, at, whole - at - ticks, self._needs(held)))
-            at += ticks
-        return tuple(way)
-
-    def _needs(self, held: Sequence[Hold]) -> frozenset[tuple[Place, int]]:
-        needs: dict[Place, int] = defaultdict(int)
-        for engine, units, ids in held:
-            needs[self._group[engine], -1] += units
-            if self.named and ids is not None and self._all[engine].kind != "pipe" and self._all[engine].units > 1:
-                for unit in ids:
-                    needs[engine, unit] += 1
-                    self.offered[engine, unit] = 1
-        return frozenset(needs.items())
-
-
-class Ancestry:
-    """Which op comes before which, through any number of others."""
-
-    def __init__(self, problem: Problem) -> None:
-        n = len(problem.ops)
-        self.problem = problem
-        root = list(range(n))
-
-        def find(i: int) -> int:
-            while root[i] != i:
-                root[i] = root[root[i]]
-                i = root[i]
-            return i
-
-        for i in range(n):
-            for p in problem.predecessors[i]:
-                root[find(p)] = find(i)
-        self.family = [find(i) for i in range(n)]
-        self.place = [0] * n
-        self.turn = [0] * n
-        size: dict[int, int] = defaultdict(int)
-        for k, i in enumerate(problem.topological_order):
-            self.turn[i] = k
-            self.place[i] = size[self.family[i]]
-            size[self.family[i]] += 1
-        self.large = {family for family, members in size.items() if members > FAMILY_LIMIT}
-        self._earlier = [0] * n
-        for i in problem.topological_order:
-            if self.family[i] not in self.large:
-                for p in problem.predecessors[i]:
-                    self._earlier[i] |= self._earlier[p] | (1 << self.place[p])
-
-    def precedes(self, a: int, b: int) -> bool:
-        """Say whether op a is known to come before op b."""
-        if self.family[a] != self.family[b]:
-            return False
-        if self.family[a] in self.large:
-            return a in self.problem.predecessors[b]
-        return (self._earlier[b] >> self.place[a]) & 1 == 1
-
-    def ordered(self, one: Sequence[int], other: Sequence[int]) -> bool:
-        """Say whether no op of ``one`` can run beside an op of ``other``."""
-        families = {self.family[i] for i in (*one, *other)}
-        if len(families) > 1:
-            return False
-        if not families.isdisjoint(self.large):
-            return len(one) == len(other) == 1 and (self.precedes(one[0], other[0]) or self.precedes(other[0], one[0]))
-        ones = sum(1 << self.place[i] for i in one)
-        # Ops of the other set with all of the first before them are done; the rest must come before what is left.
-        for b in other:
-            missing = ones & ~self._earlier[b]
-            if missing and not all(
-                (self._earlier[a] >> self.place[b]) & 1 for a in one if (missing >> self.place[a]) & 1
-            ):
-                return False
-        return True
-
-    def width(self, ops: Sequence[int]) -> int:
-        """At most so many of ``ops`` run at once: the number of chains they are put in, one by one in file order."""
-        ends: list[int] = []
-        for i in sorted(ops, key=self.turn.__getitem__):
-            chain = next((k for k, end in enumerate(ends) if self.precedes(end, i)), None)
-            if chain is None:
-                ends.append(i)
-            else:
-                ends[chain] = i
-            if len(ends) > CHAIN_LIMIT:
-                return len(ops)
-        return len(ends)
-
-    def keepers(self, users: set[int]) -> set[int]:
-        """Return the ops that cannot run unless a buffer of ``users`` is alive."""
-        if len(self.problem.ops) > BETWEEN_LIMIT:
-            return users
-        every = range(len(self.problem.ops))
-        later = {i for i in every if i in users or any(self.precedes(u, i) for u in users)}
-        return {i for i in later if i in users or any(self.precedes(i, u) for u in users)}
+    """The sets are too many to be tried all."""
 
 
 @dataclass(frozen=True)
@@ -213,12 +55,13 @@ def count_bytes(problem: Problem, ancestry: Ancestry, classes: Sequence[Sequence
     if sum(buffer.occupied_bytes for buffer in moving.values()) <= room:
         return found
     shares: dict[int, int] = defaultdict(int)
+    home = {i: c for c, ops in enumerate(classes) for i in ops}
     for b, buffer in moving.items():
         if not buffer.ops or not buffer.occupied_bytes:
             continue
         keepers = ancestry.keepers({problem.op_index[name] for name in buffer.ops})
-        met = [c for c, ops in enumerate(classes) if not keepers.isdisjoint(ops)]
-        if all(keepers.issuperset(classes[c]) for c in met):
+        met = Counter(home[i] for i in keepers if i in home)
+        if all(len(classes[c]) == members for c, members in met.items()):
             found.size[b] = buffer.occupied_bytes
             for c in met:
                 found.whole[c].add(b)

@@ -16,7 +16,7 @@ from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.problem import Mode, Op, Problem, Use
 from hexloom.optimizer.arithmetic import windows
 from hexloom.optimizer.certificate import check_arithmetic, check_certificate
-from hexloom.optimizer.certificate_sets import Units
+from hexloom.optimizer.certificate_parts import Units
 from hexloom.optimizer.schedule import BoundRow
 
 
@@ -68,7 +68,7 @@ def test_a_bound_raised_by_a_billionth_is_refused(problem: Problem, single_limit
     assert check_certificate(problem, found[1].model_copy(update={"bound": str(raised)}))
 
 
-@given(st.data(), problems(max_ops=8))
+@given(st.data(), problems())
 def test_a_price_raised_by_a_billionth_proves_nothing_false(data: st.DataObject, problem: Problem) -> None:
     found = bound(problem)
     if found is None:
