@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 STEP_LIMIT = 30_000
 """Steps of one search after which a bound must do."""
 
+FINE = 2**64
+"""Rates are compared as whole numbers of this part: prices can have any size."""
+
 
 class TooHardError(Exception):
     """The sets are too many to be tried all."""
@@ -114,7 +117,7 @@ class Sets:
         """
         try:
             return self._dearest(among)
-        except TooHardError:
+        except (TooHardError, RecursionError):
             most: dict[Place, int] = {}
             unbound = 0
             for k in among:
@@ -134,29 +137,33 @@ class Sets:
         self._count = [0] * len(self._members)
         self._alive: dict[int, int] = defaultdict(int)
 
-        def worth(k: int) -> float:
+        def worth(k: int) -> int:
             need = self._scarce[k]
-            share = need[1] / self._offered[need[0]] if need is not None else 1 / len(self._parts)
-            return self._parts[k].price / share
+            share = self._offered[need[0]] * FINE // need[1] if need is not None else len(self._parts) * FINE
+            return self._parts[k].price * share
 
         self._choose([k for k in sorted(among, key=worth, reverse=True) if self._fits(k)], 0)
         return self._best
 
     def _choose(self, open_parts: list[int], price: int) -> None:
-        """Try every set that adds parts of ``open_parts`` to the one at hand: with the first of them, and without."""
+        """Try every set that adds parts of ``open_parts`` to the one at hand: some of the first, or none of it."""
         self._best = max(self._best, price)
         while open_parts and price + self._most(open_parts) > self._best:
             self._steps += 1
             if self._steps > STEP_LIMIT:
                 raise TooHardError
-            first = open_parts[0]
+            first, open_parts = open_parts[0], open_parts[1:]
             part = self._parts[first]
-            self._change(part, 1)
-            excluded = self._members[part.member].excludes
-            rest = [k for k in open_parts if self._parts[k].member not in excluded and self._fits(k)]
-            self._choose(rest, price + part.price)
-            self._change(part, -1)
-            open_parts = open_parts[1:]
+            member = self._members[part.member]
+            copies = 0
+            while self._fits(first):
+                self._change(part, 1)
+                copies += 1
+            while copies:
+                others = [k for k in open_parts if self._parts[k].member not in member.excludes and self._fits(k)]
+                self._choose(others, price + copies * part.price)
+                self._change(part, -1)
+                copies -= 1
 
     def _fits(self, k: int) -> bool:
         part = self._parts[k]
@@ -182,10 +189,10 @@ class Sets:
 
     def _most(self, open_parts: Sequence[int]) -> int:
         """At most so much can ``open_parts`` add: by free units, by free bytes, or by cliques of classes."""
-        by_unit: dict[Place, list[tuple[float, int, int]]] = defaultdict(list)
-        by_byte: list[tuple[float, int, int]] = []
+        by_unit: dict[Place, list[tuple[int, int]]] = defaultdict(list)
+        by_byte: list[tuple[int, int]] = []
         by_clique: dict[int, int] = defaultdict(int)
-        by_engine: dict[Place, list[tuple[float, int, int]]] = defaultdict(list)
+        by_engine: dict[Place, list[tuple[int, int]]] = defaultdict(list)
         unbound = weightless = 0
         for k in open_parts:
             part = self._parts[k]
@@ -195,12 +202,12 @@ class Sets:
             if need is None:
                 unbound += part.price * copies
             else:
-                by_unit[need[0]].append((part.price / need[1], part.price * copies, need[1] * copies))
+                by_unit[need[0]].append((part.price * copies, need[1] * copies))
                 place, held = next(other for other in part.needs if other[0][1] < 0)
-                by_engine[place].append((part.price / held, part.price * copies, held * copies))
+                by_engine[place].append((part.price * copies, held * copies))
             needed = member.each + sum(self._portion[b] for b in member.whole if not self._alive[b])
             if needed:
-                by_byte.append((part.price / needed, part.price * copies, needed * copies))
+                by_byte.append((part.price * copies, needed * copies))
             else:
                 weightless += part.price * copies
             clique = self._clique[part.member]
@@ -212,10 +219,13 @@ class Sets:
         )
 
 
-def _knapsack(items: list[tuple[float, int, int]], room: int) -> int:
-    """Return the most of (rate, price, size) that fits into ``room`` if the last may be cut, rounded up."""
+def _knapsack(items: list[tuple[int, int]], room: int) -> int:
+    """Return the most of (price, size) that fits into ``room`` if the last may be cut, rounded up.
+
+    Rates are rounded down, which may swap two that differ by less: that costs less than what is rounded up.
+    """
     total = 0
-    for _, price, size in sorted(items, reverse=True):
+    for price, size in sorted(items, key=lambda item: item[0] * FINE // item[1], reverse=True):
         if size > room:
             return total + -(-price * room // size)
         room -= size

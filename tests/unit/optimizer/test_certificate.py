@@ -126,6 +126,17 @@ def test_heads_and_tails_are_derived_anew() -> None:
     assert check_certificate(without(problem, precedences=tuple(edges[:1])), certificate)
 
 
+def test_prices_of_any_size_and_sets_of_any_number_are_checked() -> None:
+    """Two thousand ops in flight at once: a price of a two-thousandth each, with or without noise far behind."""
+    ops = tuple(Op(name=f"o{k}", modes=(Mode(latency_ticks=3),)) for k in range(2000))
+    problem = Problem(ops=ops)
+    names = tuple(op.name for op in ops)
+    assert check_certificate(problem, Certificate(classes=(priced(*names, price="1/2000"),), bound="3")) == []
+    assert check_certificate(problem, Certificate(classes=(priced(*names, price="1/2000"),), bound="4"))
+    odd = f"{5 * 10**346}/{10**350 + 1}"
+    assert check_certificate(problem, Certificate(classes=(priced(*names, price=odd),), bound="3")) == []
+
+
 # Arithmetic bounds
 
 
