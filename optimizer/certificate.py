@@ -21,14 +21,14 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.certificate_data import RATIONAL
+from hexloom.formulations.configuration.certificate import RATIONAL
 from hexloom.optimizer.arithmetic import check_arithmetic, windows
 from hexloom.optimizer.certificate_order import Ancestry
 from hexloom.optimizer.certificate_parts import Units
 from hexloom.optimizer.certificate_sets import Member, Priced, Sets, count_bytes
 
 if TYPE_CHECKING:
-    from hexloom.formulations.certificate_data import Certificate
+    from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.problem import Problem
 
 __all__ = ["check_arithmetic", "check_certificate"]

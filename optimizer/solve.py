@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import networkx as nx
 
 from hexloom.formulations.bounds import Bounds, lower_bounds
+from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, first_shortfall
 from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem
@@ -30,7 +31,11 @@ from hexloom.optimizer.simulate import Timeline, simulate
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
+    from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.decision import Decision
+
+CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
+"""What proves a bound, by its name; all others are arithmetic."""
 
 Progress = Callable[[Fraction, Fraction], None]
 
@@ -155,6 +160,12 @@ def solve(
         return _infeasible(problem, shortfall, started)
 
     found = baselines(problem, lowered.loops)
+    priced = configuration_bound(
+        problem, bounds.heads_tails, time_limit_s=min(1.0, time_limit_s / 10), deterministic=seed is not None
+    )
+    dual = None
+    if priced is not None and priced[0].ticks > bounds.best.ticks:
+        bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
     tell = None
     if on_progress is not None:
         tick, report = problem.tick or Fraction(1), on_progress
@@ -174,7 +185,7 @@ def solve(
                 problem, Shortfall("order", None, "scratchpad", least_bytes(problem), have, "B"), started
             )
         return Result("LIMIT", None, None, time.monotonic() - started, outcome.evaluations, outcome.interrupted)
-    schedule = _schedule(lowered, _all_bounds(bounds, outcome), found, outcome.best[0], work, machine, seed)
+    schedule = _schedule(lowered, _all_bounds(bounds, outcome), dual, found, outcome.best[0], work, machine, seed)
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
@@ -224,6 +235,7 @@ def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
 def _schedule(
     lowered: Lowered,
     bounds: tuple[BoundRow, ...],
+    dual: Certificate | None,
     found: Baselines,
     decision: Decision,
     work: Workload | Problem,
@@ -257,7 +269,8 @@ def _schedule(
         makespan=timeline.makespan,
         lower_bound=bound,
         plan_bound=bound,
-        certificate="search" if bounds[0].name == "search" else "arithmetic",
+        certificate=CERTIFICATES.get(bounds[0].name, "arithmetic"),
+        dual=dual,
         bounds=bounds,
         baselines=quoted,
         gain=gain,

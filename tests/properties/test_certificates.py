@@ -10,8 +10,8 @@ from oracle import OracleLimit, optimum
 from strategies import problems
 
 from hexloom.formulations.bounds import lower_bounds
-from hexloom.formulations.certificate_data import Certificate, PricedClass
-from hexloom.formulations.configuration import configuration_bound
+from hexloom.formulations.configuration.bound import configuration_bound
+from hexloom.formulations.configuration.certificate import Certificate, PricedClass
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.problem import Mode, Op, Problem, Use
 from hexloom.optimizer.arithmetic import windows

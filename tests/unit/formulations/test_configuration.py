@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hexloom.formulations.bounds import lower_bounds
-from hexloom.formulations.certificate_data import Certificate
-from hexloom.formulations.configuration import configuration_bound
+from hexloom.formulations.configuration.bound import configuration_bound
+from hexloom.formulations.configuration.certificate import Certificate
 from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.certificate import check_certificate

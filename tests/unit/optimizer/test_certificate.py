@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hexloom.formulations.bounds import lower_bounds
-from hexloom.formulations.certificate_data import Certificate, PricedClass
+from hexloom.formulations.configuration.certificate import Certificate, PricedClass
 from hexloom.formulations.problem import Buffer, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
 from hexloom.optimizer.certificate import check_arithmetic, check_certificate
 from hexloom.optimizer.schedule import BoundRow

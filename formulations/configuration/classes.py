@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.config_parts import Lane, Merged, lanes_of, ways_of
+from hexloom.formulations.configuration.parts import Lane, Merged, lanes_of, ways_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.config_order import Order
+    from hexloom.formulations.configuration.order import Order
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
 

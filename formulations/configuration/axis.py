@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hexloom.formulations.config_classes import Configurations
+    from hexloom.formulations.configuration.classes import Configurations
 
 
 @dataclass(frozen=True, slots=True)

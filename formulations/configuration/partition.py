@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.config_parts import lanes_of, ways_of
+from hexloom.formulations.configuration.parts import lanes_of, ways_of
 
 if TYPE_CHECKING:
-    from hexloom.formulations.config_parts import Merged
+    from hexloom.formulations.configuration.parts import Merged
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
 

@@ -15,19 +15,19 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.bounds import Bound
-from hexloom.formulations.certificate_data import Certificate, PricedClass
-from hexloom.formulations.config_axis import cut_axis
-from hexloom.formulations.config_classes import Configurations, configurations
-from hexloom.formulations.config_master import Master
-from hexloom.formulations.config_order import Order
-from hexloom.formulations.config_partition import alike_pipes, split, stages, twins
-from hexloom.formulations.config_sets import Budget, SearchLimitError, SetSearch
+from hexloom.formulations.configuration.axis import cut_axis
+from hexloom.formulations.configuration.certificate import Certificate, PricedClass
+from hexloom.formulations.configuration.classes import Configurations, configurations
+from hexloom.formulations.configuration.master import Master
+from hexloom.formulations.configuration.order import Order
+from hexloom.formulations.configuration.partition import alike_pipes, split, stages, twins
+from hexloom.formulations.configuration.sets import Budget, SearchLimitError, SetSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hexloom.formulations.config_parts import Merged
-    from hexloom.formulations.config_sets import Set
+    from hexloom.formulations.configuration.parts import Merged
+    from hexloom.formulations.configuration.sets import Set
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
 

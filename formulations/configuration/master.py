@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hexloom.formulations.config_sets import work_rates
+from hexloom.formulations.configuration.sets import work_rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.config_axis import Slice
-    from hexloom.formulations.config_classes import Configurations
-    from hexloom.formulations.config_sets import Set
+    from hexloom.formulations.configuration.axis import Slice
+    from hexloom.formulations.configuration.classes import Configurations
+    from hexloom.formulations.configuration.sets import Set
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hexloom.formulations.config_classes import Configurations
+    from hexloom.formulations.configuration.classes import Configurations
 
 NODES_PER_SECOND = 20_000
 """Nodes that count as a second of a deterministic budget."""
