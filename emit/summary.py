@@ -143,7 +143,7 @@ def _times(schedule: Schedule) -> Table:
     notes = {"serial": "one stage at a time", "existing": "tasks back to back, each with today's loop"}
     for name, ticks in schedule.baselines.items():
         if ticks is None:
-            table.add_row(name, "-", "does not fit into the scratchpad")
+            table.add_row(name, "-", "does not fit into the scratchpad, or breaks a deadline")
         else:
             row(name, ticks, notes.get(name, ""))
     existing = schedule.baselines.get("existing")
@@ -177,8 +177,11 @@ def _engines(schedule: Schedule) -> Text:
     text = Text("busy      ", style="dim")
     shares = busy_fractions(schedule)
     named = {engine: share for engine, share in shares.items() if not engine.startswith("dma_queue")}
-    text.append(", ".join(f"{engine} {share:.1%}" for engine, share in named.items()), "")
-    text.append(" of the time from first to last work", "dim")
+    if named:
+        text.append(", ".join(f"{engine} {share:.1%}" for engine, share in named.items()), "")
+        text.append(" of the time from first to last work", "dim")
+    else:
+        text.append("no engine", "dim")
     peak = max((total for _, total in View(schedule).live_bytes()), default=0)
     if peak:
         available = schedule.problem.scratchpad.available_bytes

@@ -64,6 +64,8 @@ def _bytes(problem: Problem) -> Shortfall | None:
     for buffer in problem.buffers:
         if buffer.address is not None and buffer.address + buffer.occupied_bytes > pad.available_bytes:
             return _bytes_short("pin", None, buffer.address + buffer.occupied_bytes, pad.available_bytes, [buffer])
+        if not buffer.ops and buffer.occupied_bytes > pad.available_bytes:
+            return _bytes_short("bytes", None, buffer.occupied_bytes, pad.available_bytes, [buffer])
     groups: list[tuple[str | None, list[Buffer]]] = [(None, residents)]
     for i, op in enumerate(problem.ops):
         mine = [problem.buffers[b] for b in problem.op_buffers[i]]

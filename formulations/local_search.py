@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.critical import guards_for_critical_blocks
+from hexloom.formulations.critical import Guards, guards_for_critical_blocks
 from hexloom.formulations.greedy import ANY, Policy, list_from
 from hexloom.formulations.serial_order import SearchLimit, serial_order
 
@@ -30,6 +30,10 @@ GATES_PER_STAGE = 4
 
 BLOCKS_TRIED = 6
 """Critical blocks tried per round; the later ones are rarely the reason of the makespan."""
+
+
+RANDOM_STARTS = 400
+"""Random policies tried when none of the plain ones leads to a schedule."""
 
 
 @dataclass
@@ -133,6 +137,8 @@ class LocalSearch:
             start = self._first_policy()
             if self._best is None:
                 infeasible = self._last_resort()
+            if start is None and not infeasible and not self._proven:
+                start = self._random_start()
             if start is not None:
                 self._climb(self._unblock(self._defer(start)))
         except KeyboardInterrupt:
@@ -228,6 +234,38 @@ class LocalSearch:
                 if self.limit.reached:
                     break
         return tried
+
+    def _random_start(self) -> _Tried | None:
+        """Draw priorities, and every other time a whole order, until one leads to a schedule."""
+        n = len(self.problem.ops)
+        for attempt in range(RANDOM_STARTS):
+            if self.limit.reached:
+                break
+            priority = tuple(self.random.random() for _ in range(n))
+            modes = tuple(self.random.choice(of) for of in self._fitting)
+            guards: Guards = ()
+            if attempt % 2:
+                order = self._order_by(priority)
+                guards = tuple(pairwise(order))
+            found = self._try(Policy(priority, modes, guards, careful=attempt % 4 < 2))
+            if found is not None:
+                return found
+        return None
+
+    def _order_by(self, priority: tuple[float, ...]) -> list[int]:
+        """Predecessors first, else the larger priority first."""
+        missing = [len(p) for p in self.problem.predecessors]
+        ready = [i for i, count in enumerate(missing) if count == 0]
+        order: list[int] = []
+        while ready:
+            i = max(ready, key=lambda i: priority[i])
+            ready.remove(i)
+            order.append(i)
+            for s in self.problem.successors[i]:
+                missing[s] -= 1
+                if missing[s] == 0:
+                    ready.append(s)
+        return order
 
     def _climb(self, best: _Tried) -> None:
         """Accept what is not worse than the current by more than a shrinking margin; restart from the best."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain, permutations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hexloom.formulations.problem import Buffer, Problem
+
+HANDFUL = 5
 
 Lifetime = tuple[int, int]
 """Half-open interval in any strictly ordered measure: ticks or event ranks."""
@@ -17,7 +20,8 @@ def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | N
     """Return an offset for every buffer, or None when no order of first fit places all of them.
 
     Pinned buffers are placed first. The others are tried longest-lived first, then largest first, largest area
-    first, and in order of birth; each at the lowest address at which nothing alive overlaps it.
+    first, strictest alignment first, and in order of birth; each at the lowest address at which nothing alive
+    overlaps it. A handful of buffers is tried in every order.
     """
     buffers = problem.buffers
 
@@ -31,11 +35,15 @@ def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | N
         lambda b: (-life(b), -size(b)),
         lambda b: (-size(b), -life(b)),
         lambda b: (-size(b) * life(b),),
+        lambda b: (-buffers[b].align_bytes, -size(b), -life(b)),
         lambda b: (lifetimes[b][0], -size(b)),
     )
     free = [b for b in range(len(buffers)) if buffers[b].address is None]
-    for key in orders:
-        offsets = _first_fit(problem, lifetimes, sorted(free, key=lambda b: (*key(b), b)))
+    tried: Iterable[list[int]] = (sorted(free, key=lambda b, key=key: (*key(b), b)) for key in orders)  # type: ignore[misc]
+    if len(free) <= HANDFUL:
+        tried = chain(tried, map(list, permutations(free)))
+    for order in tried:
+        offsets = _first_fit(problem, lifetimes, order)
         if offsets is not None:
             return offsets
     return None
@@ -49,7 +57,9 @@ def _first_fit(problem: Problem, lifetimes: Sequence[Lifetime], order: list[int]
         taken = [
             (offset, offset + buffers[other].occupied_bytes)
             for other, offset in offsets.items()
-            if lifetimes[other][0] < lifetimes[b][1] and lifetimes[b][0] < lifetimes[other][1]
+            if buffers[other].occupied_bytes > 0
+            and lifetimes[other][0] < lifetimes[b][1]
+            and lifetimes[b][0] < lifetimes[other][1]
         ]
         offset = buffers[b].address
         if offset is None:

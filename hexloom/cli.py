@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hexloom import __version__
+from hexloom.emit.files import check_stem, write_emission, write_tables
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.summary import result_numbers, short, summary
 from hexloom.emit.timeline import timeline_json
@@ -56,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = app(args=None if argv is None else list(argv), standalone_mode=False, prog_name="hexloom")
         sys.stdout.flush()
     except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)  # noqa: T201
+            return BAD_INPUT
         return _say(error.format_message(), BAD_INPUT)
     except (InvalidInputError, MachineFileError) as error:
         return _say(str(error), BAD_INPUT)
@@ -158,7 +162,14 @@ def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
     write_whole(Path(files["schedule.json"]), schedule.to_json())
     write_whole(Path(files["timeline.json"]), timeline_json(schedule))
     write_whole(Path(files["gantt.svg"]), gantt_svg(schedule))
-    return files
+    return files | write_tables(schedule, folder)
+
+
+def _load_schedule(source: Path) -> Schedule:
+    try:
+        return Schedule.model_validate(read_data(source))
+    except ValidationError as error:
+        raise InvalidInputError(f"{source}: not a schedule: {explain(error, Schedule)}") from None
 
 
 @app.command("check")
@@ -167,11 +178,7 @@ def check_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the violations as JSON.")] = False,
 ) -> int:
     """Check a schedule file with the independent checker: every violation, with names and numbers."""
-    data = read_data(source)
-    try:
-        schedule = Schedule.model_validate(data)
-    except ValidationError as error:
-        raise InvalidInputError(f"{source}: not a schedule: {explain(error, Schedule)}") from None
+    schedule = _load_schedule(source)
     violations = check_schedule(schedule)
     if as_json:
         rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]
@@ -185,6 +192,24 @@ def check_command(
             print(f"{v.kind}: {v.message}")  # noqa: T201
         _say(f"{source}: {len(violations)} violations", CHECK_FAILED)
     return CHECK_FAILED if violations else DONE
+
+
+@app.command("emit")
+def emit_command(
+    source: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule.json; - is stdin.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")],
+    stem: Annotated[str | None, typer.Option(help="What files and C names begin with; default: the name.")] = None,
+) -> int:
+    """Write the C tables of a schedule: same bytes for the same schedule."""
+    check_stem(stem)
+    schedule = _load_schedule(source)
+    violations = check_schedule(schedule)
+    if violations:
+        more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""
+        return _say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
+    for path in write_emission(schedule, out, stem, source.name).values():
+        print(path)  # noqa: T201
+    return DONE
 
 
 @hw_app.command("list")

@@ -116,7 +116,13 @@ def back_to_back(problem: Problem, found: Baselines) -> Decision | None:
         sources = [i for i in kept if not problem.predecessors[i]]
         guards += [(sink, source) for sink in last_sinks for source in sources]
         last_sinks = [i for i in kept if not problem.successors[i]]
-    if len(offsets) != len(problem.buffers):
+    if len(offsets) != len(problem.buffers) or not _in_order(problem, actions):
         return None
     placed = tuple(offsets[buffer.name] for buffer in problem.buffers)
     return Decision(tuple(modes), tuple(units), tuple(actions), placed, tuple(guards))
+
+
+def _in_order(problem: Problem, actions: list[int]) -> bool:
+    """Whether no op comes before one it depends on; tasks of a bare problem may depend on each other."""
+    started = {action: k for k, action in enumerate(actions)}
+    return all(started[p] < started[i] for i, of in enumerate(problem.predecessors) for p in of)

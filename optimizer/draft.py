@@ -5,6 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from hexloom.optimizer.errors import InvalidInputError
+
+MAX_OPS = 100_000
+"""Largest plan: a mistyped count must not fill the memory before anyone sees it."""
+
+
+def check_count(task: str, count: int) -> None:
+    """Raise InvalidInputError when ``task`` brings the plan to more ops than it may have."""
+    if count > MAX_OPS:
+        raise InvalidInputError(
+            f"task {task!r} brings the plan above {MAX_OPS:,} ops; use larger blocks or chunks, a smaller count, or "
+            "fewer copies"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class UseDraft:
@@ -76,6 +90,7 @@ class TaskDraft:
 class Builder:
     """Collects the ops and buffers of one task; a buffer is declared where it is first used."""
 
+    name: str
     ops: list[OpDraft] = field(default_factory=list)
     buffers: dict[str, BufferDraft] = field(default_factory=dict)
 
@@ -95,6 +110,7 @@ class Builder:
         buffers: tuple[str, ...] = (),
     ) -> str:
         """Add an op and return its name; None in ``after`` is a neighbour that does not exist."""
+        check_count(self.name, len(self.ops) + 1)
         real = tuple(dict.fromkeys(a for a in after if a is not None))
         self.ops.append(OpDraft(name, mode if isinstance(mode, tuple) else (mode,), stage, tile, real, buffers))
         return name

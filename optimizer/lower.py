@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
 from hexloom.hwmodels import cost
+from hexloom.optimizer.draft import check_count
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Explicit
 from hexloom.optimizer.kernels.engines import DMA, HMX, HVX
@@ -57,6 +58,13 @@ def lower(workload: Workload, machine: Machine) -> Lowered:
         Something is wrong in the workload, or it needs more hardware threads than the machine has, or a forced
         tick does not represent a given duration.
     """
+    try:
+        return _lowered(workload, machine)
+    except ValidationError as error:
+        raise InvalidInputError(f"workload {workload.name!r}: {explain(error)}") from None
+
+
+def _lowered(workload: Workload, machine: Machine) -> Lowered:
     drafts = _expand(workload, machine)
     entry_us = cost.overhead_us(machine, "op")
     tick = _tick(workload, drafts, entry_us)
@@ -107,21 +115,18 @@ def lower(workload: Workload, machine: Machine) -> Lowered:
         ]
     engines = _engines(workload, machine, ops)
     _check_threads(engines, machine)
-    try:
-        problem = Problem(
-            name=workload.name,
-            tick_us=str(tick),
-            engines=engines,
-            ops=tuple(ops),
-            precedences=tuple(precedences),
-            buffers=tuple(buffers),
-            scratchpad=Scratchpad(
-                total_bytes=machine.vtcm.total_bytes.whole, reserved_bytes=machine.vtcm.reserved_bytes.whole
-            ),
-            entry_ticks=ticks(entry_us),
-        )
-    except ValidationError as error:
-        raise InvalidInputError(f"workload {workload.name!r}: {explain(error)}") from None
+    problem = Problem(
+        name=workload.name,
+        tick_us=str(tick),
+        engines=engines,
+        ops=tuple(ops),
+        precedences=tuple(precedences),
+        buffers=tuple(buffers),
+        scratchpad=Scratchpad(
+            total_bytes=machine.vtcm.total_bytes.whole, reserved_bytes=machine.vtcm.reserved_bytes.whole
+        ),
+        entry_ticks=ticks(entry_us),
+    )
     prefixes = {task: f"{task}/" if len(drafts) > 1 else "" for task in drafts}
     loops = tuple(
         TaskLoop(task, tuple(prefixes[task] + o for o in draft.loop), draft.one_stage_at_a_time, ticks(entry_us))
@@ -136,6 +141,7 @@ def _expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:
         if name in (HVX, HMX, DMA):
             raise InvalidInputError(f"engine {name!r} is the machine's; give your own another name")
     drafts: dict[str, TaskDraft] = {}
+    count = 0
     for task in workload.tasks:
         draft = task.expand(machine, own) if isinstance(task, Explicit) else task.expand(machine)
         for copy in range(task.copies):
@@ -143,6 +149,8 @@ def _expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:
             if name in drafts:
                 raise InvalidInputError(f"two tasks are named {name!r}; names must differ")
             drafts[name] = draft
+            count += len(draft.ops)
+            check_count(name, count)
     return drafts
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hexloom.optimizer.errors import PlanError
 
 if TYPE_CHECKING:
-    from hexloom.formulations.problem import Mode, Problem, Use
+    from hexloom.formulations.problem import Mode, Problem
     from hexloom.optimizer.plan import Plan
 
 ENTRY_OVER, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
@@ -94,7 +94,8 @@ class _Run:
         self.reached: list[str | None] = [None] * n
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
         self.pipe_uses = [{u.engine: u for u in m.uses if u.ticks > 0} if m.dma else {} for m in self.modes]
-        self.shared_pipes = _common(self.pipe_uses)
+        needed = [set(uses) for uses, mode in zip(self.pipe_uses, self.modes, strict=True) if mode.dma is not None]
+        self.shared_pipes: set[str] = set.intersection(*needed) if needed else set()
         self.pipes_changed = False
         self.pending: list[tuple[int, int]] = []
         self.events: list[tuple[int, int, int, int, str]] = []
@@ -241,9 +242,3 @@ class _Run:
             times[op.name] = OpTimes(start, start + held, moved, done, waited, seen)
         last = max(max(t.observed, t.end) for t in times.values())
         return Timeline(times, max(last, self.problem.entry_ticks))
-
-
-def _common(pipe_uses: list[dict[str, Use]]) -> set[str]:
-    """Pipes that every transfer needs: while one of them is full, none can start."""
-    sets = [set(uses) for uses in pipe_uses if uses]
-    return set.intersection(*sets) if sets else set()

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import version
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import networkx as nx
 
 from hexloom.formulations.bounds import Bounds, lower_bounds
-from hexloom.formulations.decision import Decision, Simulated
 from hexloom.formulations.feasibility import Shortfall, first_shortfall
 from hexloom.formulations.local_search import Limit, LocalSearch
 from hexloom.formulations.problem import Problem
@@ -19,12 +20,16 @@ from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Advice, BoundRow, Gain, OpRow, Schedule
 from hexloom.optimizer.simulate import Timeline, simulate
 from hexloom.optimizer.workload import Workload
+
+if TYPE_CHECKING:
+    from hexloom.formulations.decision import Decision
 
 Progress = Callable[[Fraction, Fraction], None]
 
@@ -157,7 +162,7 @@ def solve(
         def tell(ticks: int, bound: int) -> None:
             report(ticks * tick, bound * tick)
 
-    search = LocalSearch(problem, bounds, _evaluate, limit, seed or 0, tell)
+    search = LocalSearch(problem, bounds, evaluate, limit, seed or 0, tell)
     incumbent = back_to_back(problem, found)
     outcome = search.run(() if incumbent is None else (incumbent,))
     if outcome.decision is None:
@@ -178,31 +183,29 @@ def _infeasible(problem: Problem, shortfall: Shortfall, started: float) -> Resul
     return Result("INFEASIBLE", None, explain_shortfall(problem, shortfall), time.monotonic() - started)
 
 
-def _evaluate(problem: Problem, decision: Decision) -> Simulated:
-    timeline = simulate(problem, make_plan(problem, decision))
-    times = [timeline.times[op.name] for op in problem.ops]
-    late = any(
-        op.deadline_ticks is not None and t.observed > op.deadline_ticks
-        for op, t in zip(problem.ops, times, strict=True)
-    )
-    return Simulated(
-        timeline.makespan,
-        tuple(t.start for t in times),
-        tuple(t.transfer_start for t in times),
-        tuple(t.observed for t in times),
-        late,
-    )
-
-
 def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
-    """Tasks of a bare problem: by label, in file order, each with the plan's own entry."""
-    tasks: dict[str, list[str]] = {}
-    for op in problem.ops:
-        tasks.setdefault(op.task, []).append(op.name)
+    """Tasks of a bare problem: by label, each with the plan's own entry, in an order that dependencies allow.
+
+    Labels whose ops depend on each other both ways cannot run back to back; they are one task.
+    """
+    graph: nx.DiGraph[str] = nx.DiGraph()
     place = {op: k for k, op in enumerate(problem.topological_order)}
+    names: dict[str, list[str]] = {}
+    for i, op in enumerate(problem.ops):
+        names.setdefault(op.task, []).append(op.name)
+        graph.add_node(op.task)
+        graph.add_edges_from((problem.ops[p].task, op.task) for p in problem.predecessors[i])
+    order = {task: k for k, task in enumerate(names)}
+    merged = nx.condensation(graph)
+    members = {node: sorted(merged.nodes[node]["members"], key=order.__getitem__) for node in merged}
     return tuple(
-        TaskLoop(task, tuple(sorted(names, key=lambda n: place[problem.op_index[n]])), False, problem.entry_ticks)
-        for task, names in tasks.items()
+        TaskLoop(
+            " + ".join(members[node]),
+            tuple(sorted((n for task in members[node] for n in names[task]), key=lambda n: place[problem.op_index[n]])),
+            False,
+            problem.entry_ticks,
+        )
+        for node in nx.lexicographical_topological_sort(merged, key=lambda node: order[members[node][0]])
     )
 
 
@@ -221,7 +224,12 @@ def _schedule(
     bound = bounds.best.ticks
     proven = timeline.makespan == bound
     bottleneck = bounds.best.engine
-    gain = attribute(problem, decision, timeline, found, bottleneck)
+    # Today's loops below the makespan break a deadline, or do not fit beside what is resident: no plan does that.
+    quoted = {
+        name: ticks if ticks is not None and ticks >= timeline.makespan else None
+        for name, ticks in (("serial", found.serial), ("existing", found.existing))
+    }
+    gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck)
     advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
     if advice is not None and machine is not None and isinstance(work, Workload):
         advice = _with_flips(advice, work, machine, decision, bottleneck)
@@ -238,7 +246,7 @@ def _schedule(
         lower_bound=bound,
         plan_bound=bound,
         bounds=tuple(BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail) for b in bounds.found),
-        baselines={"serial": found.serial, "existing": found.existing},
+        baselines=quoted,
         gain=gain,
         advice=advice,
         problem=problem,

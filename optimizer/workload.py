@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from pathlib import Path
@@ -96,8 +97,18 @@ class Workload(Spec):
 
     @classmethod
     def from_json(cls, text: str) -> Workload:
-        """Read what `to_json` wrote."""
-        return cls.from_data(json.loads(text))
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        InvalidInputError
+            The text is not JSON or not a workload.
+        """
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidInputError(f"workload: not JSON at line {error.lineno}: {error.msg}") from None
+        return cls.from_data(data)
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, hexadecimal."""
@@ -138,12 +149,17 @@ def read_data(path: Path) -> Any:
     try:
         if path.suffix == ".json":
             return json.loads(text, object_pairs_hook=_unique_keys)
+        if text.lstrip().startswith("{"):
+            # JSON without a name, such as a schedule from a pipe; the YAML reader would take minutes for it.
+            with contextlib.suppress(json.JSONDecodeError):
+                return json.loads(text, object_pairs_hook=_unique_keys)
         return yaml.load(text, Loader=_UniqueKeys)
     except json.JSONDecodeError as error:
         raise InvalidInputError(f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InvalidInputError(f"{path}: not YAML{where}: {getattr(error, 'problem', None) or error}") from None
+        what = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise InvalidInputError(f"{path}: not YAML{where}: {what}") from None
     except (RecursionError, ValueError) as error:
         raise InvalidInputError(f"{path}: cannot be read: {error}") from None

@@ -58,7 +58,12 @@ def imported_names(source: str) -> set[str]:
 
 def climbing_imports(room: str, source: str) -> set[str]:
     allowed = MAY_IMPORT[room]
-    return {name for name in imported_names(source) if (name + ".").split(".")[1] not in allowed}
+    data = "hexloom.formulations.problem."  # what a problem is, every room above may know
+    return {
+        name
+        for name in imported_names(source)
+        if (name + ".").split(".")[1] not in allowed and not (room == "emit" and name.startswith(data))
+    }
 
 
 def module_file(root: Path, name: str) -> str | None:
@@ -100,7 +105,8 @@ def ways_into_formulations(root: Path, start: str) -> list[str]:
         ("optimizer", "import hexloom", True),
         ("optimizer", "def f():\n    from hexloom.emit import c_tables", True),
         ("optimizer", "import networkx, hexloom.hwmodels.machine", False),
-        ("emit", "from hexloom.formulations.problem import Problem", True),
+        ("emit", "from hexloom.formulations.problem import Problem", False),
+        ("emit", "from hexloom.formulations.bounds import Bound", True),
     ],
 )
 def test_a_climbing_import_is_seen(room: str, line: str, climbs: bool) -> None:

@@ -11,12 +11,12 @@ import fnmatch
 import re
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from hexloom.hwmodels import cost
-from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft
+from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft, check_count
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import DMA, HMX, HVX, dma_queue, handover_us, transfer
 from hexloom.optimizer.kernels.spec import Bytes, Count, Microseconds, Name, Spec
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
 
 INDEX = re.compile(r"\{([a-z]\w*)(?:([+\-%])(\d+))?\}")
+LITERAL = str.maketrans({"[": "[[]", "?": "[?]"})
 
 
 class ModeSpec(Spec):
@@ -74,13 +75,23 @@ class BufferSpec(Spec):
     resident: bool = False
 
 
+def _item(data: Any) -> str:
+    if isinstance(data, dict):
+        return "loop" if not {"for", "for_", "count", "ops"}.isdisjoint(data) else "op"
+    return "loop" if isinstance(data, Loop) else "op"
+
+
 class Loop(Spec):
     """``count`` repetitions of ``ops`` and ``buffers`` with the index named by ``for``: 0, 1, 2, …"""
 
     for_: str = Field(alias="for", pattern=r"^[a-z]\w*$")
     count: Count
-    ops: tuple[OpSpec | Loop, ...]
+    ops: tuple[Item, ...] = Field(min_length=1)
     buffers: tuple[BufferSpec, ...] = ()
+
+
+Item = Annotated[Annotated[OpSpec, Tag("op")] | Annotated[Loop, Tag("loop")], Discriminator(_item)]
+"""An op, or a loop: what has a key of a loop is one, so that a wrong key in it is named once."""
 
 
 class Explicit(Spec):
@@ -90,7 +101,7 @@ class Explicit(Spec):
 
     name: Name
     kernel: Literal["explicit"] = "explicit"
-    ops: tuple[OpSpec | Loop, ...] = Field(min_length=1)
+    ops: tuple[Item, ...] = Field(min_length=1)
     buffers: tuple[BufferSpec, ...] = ()
     today: Literal["file_order", "one_stage_at_a_time"] = "file_order"
     copies: Count = 1
@@ -122,7 +133,9 @@ class _Unroller:
         for op in self.ops:
             after: list[str] = []
             for name in op.after:
-                matching = fnmatch.filter(known, name) if "*" in name else [name] if name in known else []
+                matching = (
+                    fnmatch.filter(known, name.translate(LITERAL)) if "*" in name else [name] if name in known else []
+                )
                 if not matching:
                     raise InvalidInputError(f"task {self.task!r}, op {op.name!r}: there is no op {name!r} to run after")
                 after += sorted(matching)
@@ -136,7 +149,7 @@ class _Unroller:
         for spec in specs:
             name = self._name(spec.name, index)
             draft = BufferDraft(
-                name or "",
+                self._real(name, spec.name, "buffer"),
                 spec.size_bytes,
                 spec.align_bytes or self.machine.vtcm.align_bytes.whole,
                 spec.granule_bytes or 1,
@@ -146,9 +159,7 @@ class _Unroller:
             if self.buffers.setdefault(draft.name, draft) != draft:
                 raise InvalidInputError(f"task {self.task!r}: buffer {name!r} is declared twice with other sizes")
 
-    def ops_of(
-        self, items: tuple[OpSpec | Loop, ...], index: dict[str, int], path: tuple[tuple[int, int], ...]
-    ) -> None:
+    def ops_of(self, items: tuple[Item, ...], index: dict[str, int], path: tuple[tuple[int, int], ...]) -> None:
         for item in items:
             if isinstance(item, OpSpec):
                 self._op(item, index, path)
@@ -161,7 +172,8 @@ class _Unroller:
                 self.ops_of(item.ops, inside, (*path, (i, item.count)))
 
     def _op(self, spec: OpSpec, index: dict[str, int], path: tuple[tuple[int, int], ...]) -> None:
-        name = self._name(spec.name, index) or ""
+        check_count(self.task, len(self.ops) + 1)
+        name = self._real(self._name(spec.name, index), spec.name, "op")
         stage = spec.stage or INDEX.sub("", spec.name).strip("._-") or spec.name
         tile = 0
         for i, count in path:
@@ -187,7 +199,9 @@ class _Unroller:
                 )
             i = index[variable]
             if sign == "%":
-                i %= max(1, int(number))
+                if int(number) == 0:
+                    raise InvalidInputError(f"task {self.task!r}: {text!r} divides by zero; write % 1 or more")
+                i %= int(number)
             elif sign:
                 i += int(sign + number)
             below = below or i < 0
@@ -196,7 +210,20 @@ class _Unroller:
         name = INDEX.sub(value, text)
         return None if below else name
 
+    def _real(self, name: str | None, text: str, kind: str) -> str:
+        if name is None:
+            raise InvalidInputError(
+                f"task {self.task!r}: the index in the name of {kind} {text!r} falls below zero; only names in "
+                "'after' and 'buffers' may point at a neighbour that does not exist"
+            )
+        return name
+
     def _count(self, engine: str, units: int | Literal["all"], op: str) -> int:
+        if engine == DMA:
+            raise InvalidInputError(
+                f"task {self.task!r}, op {op!r}: {DMA!r} can be neither an alternative nor in 'also'; make the "
+                "transfer an op of its own"
+            )
         if engine not in self.units:
             known = ", ".join([*self.units, DMA])
             raise InvalidInputError(f"task {self.task!r}, op {op!r}: there is no engine {engine!r}; known: {known}")
@@ -205,8 +232,16 @@ class _Unroller:
     def _alternative(self, spec: ModeSpec, number: int, op: str) -> ModeDraft:
         units = self._count(spec.engine, spec.units, op)
         latency = spec.duration_us if spec.latency_us is None else spec.latency_us
+        self._not_before(latency, spec.duration_us, op)
         use = UseDraft(spec.engine, spec.duration_us, units)
         return ModeDraft((use,), latency, name=f"alternative{number}", given=True)
+
+    def _not_before(self, latency: Fraction, us: Fraction, op: str) -> None:
+        if latency < us:
+            raise InvalidInputError(
+                f"task {self.task!r}, op {op!r}: latency_us {float(latency):g} is below its duration of "
+                f"{float(us):g} us; the result cannot be used before the engine is done"
+            )
 
     def _mode(self, spec: OpSpec, name: str) -> ModeDraft:
         if spec.engine is None:
@@ -231,7 +266,13 @@ class _Unroller:
             overhead = cost.overhead_us(self.machine, "fork_join")
         uses = [UseDraft(spec.engine, us, units)]
         uses += [UseDraft(engine, us, self._count(engine, n, name)) for engine, n in spec.also.items()]
+        if spec.engine in spec.also:
+            raise InvalidInputError(
+                f"task {self.task!r}, op {name!r}: engine {spec.engine!r} is in 'also' too; give all its units in "
+                "'units'"
+            )
         latency = us if spec.latency_us is None else spec.latency_us
+        self._not_before(latency, us, name)
         return ModeDraft(tuple(uses), latency, overhead if us else Fraction(0), given=given)
 
     def _transfer(self, spec: OpSpec, name: str) -> ModeDraft:
@@ -240,12 +281,17 @@ class _Unroller:
                 f"task {self.task!r}, op {name!r}: owner {spec.owner} is not one of the {self.machine.hvx_contexts} "
                 f"HVX workers of {self.machine.name}"
             )
+        if spec.also:
+            raise InvalidInputError(
+                f"task {self.task!r}, op {name!r}: a transfer holds its queue and the DMA pipe, nothing in 'also'"
+            )
         if spec.duration_us is None:
             if spec.transfer_bytes is None:
                 raise InvalidInputError(f"task {self.task!r}, op {name!r}: give its transfer_bytes or duration_us")
             row_bytes = -(-spec.transfer_bytes // spec.rows)
             return transfer(self.machine, spec.owner, row_bytes, spec.rows, spec.direction)
         latency = spec.duration_us if spec.latency_us is None else spec.latency_us
+        self._not_before(latency, spec.duration_us, name)
         return ModeDraft(
             (UseDraft(DMA, spec.duration_us), UseDraft(dma_queue(spec.owner), spec.duration_us)),
             latency,

@@ -16,7 +16,7 @@ from hexloom.hwmodels.quantity import format_bytes
 from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import hmx_job, hvx_gang, hvx_slice, marker, transfer
-from hexloom.optimizer.kernels.spec import Count, Name, Spec
+from hexloom.optimizer.kernels.spec import Count, Name, Spec, workers_of
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -68,7 +68,7 @@ class MatmulW4A16(Spec):
             raise InvalidInputError(
                 f"task {self.name!r}: k = {self.k} and n = {self.n} must be multiples of {TILE}; pad the weights"
             )
-        workers = self.workers or machine.hvx_contexts
+        workers = workers_of(machine, self.name, self.workers)
         m_chunk, n_chunk = self.m_chunk, self.n_chunk
         if m_chunk is None or n_chunk is None:
             chosen = ggml_chunks(self.m, self.k, self.n, self.weight_type, machine.available_vtcm_bytes)
@@ -95,7 +95,7 @@ class _Expansion:
         self.m_chunk, self.n_chunk = m_chunk, n_chunk
         self.align = machine.vtcm.align_bytes.whole
         self.tile_align = machine.vtcm.hmx_align_bytes.whole
-        self.out = Builder()
+        self.out = Builder(spec.name)
         self.loop: list[str] = []
 
     def task(self) -> TaskDraft:
@@ -119,7 +119,8 @@ class _Expansion:
         loads: dict[tuple[int, int], str] = {}
         step = spec.activation_rows
         groups = -(-rows // (step * self.workers))
-        after_jobs: tuple[str | None, ...] = tuple(previous_jobs[-1:])
+        # Job c follows job c - depth.weights, so all jobs have ended when the last depth.weights of them have.
+        after_jobs: tuple[str | None, ...] = tuple(previous_jobs[-spec.depth.weights :])
         for g in range(groups):
             for w in range(self.workers):
                 mine = min(step, rows - (g * self.workers + w) * step)
@@ -291,7 +292,7 @@ def ggml_chunks(
     per_n = 2 * raw + 2 * 2 * k
     best: tuple[int, int, int, int] | None = None
     budget = available_bytes - 256
-    for n_chunk in range(n, 0, -TILE):
+    for n_chunk in range(min(n, budget // per_n // TILE * TILE), 0, -TILE):  # wider ones leave no room for a row
         left = budget - n_chunk * per_n
         m_chunk = min(rows, left // (2 * k + n_chunk * 4) // TILE * TILE)
         if m_chunk <= 0 or vtcm_bytes(m_chunk, n_chunk, k, weight_type, threads) > available_bytes:

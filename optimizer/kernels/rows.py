@@ -14,7 +14,7 @@ from hexloom.hwmodels import cost
 from hexloom.optimizer.draft import Builder, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hvx_gang, hvx_slice
-from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec
+from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec, workers_of
 
 if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
@@ -43,7 +43,7 @@ class RowKernel(Spec):
 
     def expand(self, machine: Machine) -> TaskDraft:
         """Return the blocks of the task on ``machine``."""
-        workers = self.workers or machine.hvx_contexts
+        workers = workers_of(machine, self.name, self.workers)
         if self.mode == "direct":
             return self._direct(machine, workers)
         if self.duration_us is not None:
@@ -54,7 +54,7 @@ class RowKernel(Spec):
 
     def _direct(self, machine: Machine, workers: int) -> TaskDraft:
         step = self.rows_per_block or -(-self.rows // 16)
-        out = Builder()
+        out = Builder(self.name)
         loop: list[str] = []
         for tile, row in enumerate(range(0, self.rows, step)):
             rows = min(step, self.rows - row)
@@ -76,7 +76,7 @@ class RowKernel(Spec):
         row_bytes = self.cols * self.element_bytes
         align = machine.vtcm.align_bytes.whole
         blocks = -(-self.rows // step)
-        out = Builder()
+        out = Builder(self.name)
         transfer = Transfers(machine)
         slices: dict[tuple[int, int], ModeDraft] = {}
         loop: list[str] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from fractions import Fraction
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import (
     BaseModel,
@@ -18,6 +18,10 @@ from pydantic import (
 )
 
 from hexloom.hwmodels.quantity import exact, parse_bytes
+from hexloom.optimizer.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from hexloom.hwmodels import Machine
 
 
 def _not_negative(value: Any) -> Fraction:
@@ -61,6 +65,22 @@ class Spec(BaseModel):
             if faults:
                 raise ValueError("; ".join(faults))
         return data
+
+
+def workers_of(machine: Machine, task: str, wanted: int | None) -> int:
+    """Return how many HVX workers a task gets: what it asks for, else all.
+
+    Raises
+    ------
+    InvalidInputError
+        It asks for more than the machine has.
+    """
+    have = machine.hvx_contexts
+    if wanted is not None and wanted > have:
+        raise InvalidInputError(
+            f"task {task!r}: workers = {wanted}, but {machine.name} has {have} HVX contexts; use at most {have}"
+        )
+    return have if wanted is None else wanted
 
 
 def _keys_of(model: type[BaseModel]) -> list[str]:

@@ -13,11 +13,11 @@ from oracle import OracleLimit, Witness, chosen_modes, faults, optimum, order_gr
 from strategies import problems
 
 from hexloom.formulations.bounds import lower_bounds
-from hexloom.formulations.decision import Decision, Simulated
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.local_search import Found, Limit, LocalSearch
 from hexloom.formulations.problem import Buffer, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.simulate import Timeline, simulate
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn
 
+    from hexloom.formulations.decision import Decision
     from hexloom.optimizer.plan import Plan
 
 SEARCH_SECONDS = 0.02
@@ -47,14 +48,7 @@ def searched(problem: Problem, seed: int = 0) -> Found:
     if first_shortfall(problem) is not None:
         return Found(None, 0, 0, proven_infeasible=True)
     limit = Limit(SEARCH_SECONDS, deterministic=True)
-    return LocalSearch(problem, lower_bounds(problem), _evaluate, limit, seed).run()
-
-
-def _evaluate(problem: Problem, decision: Decision) -> Simulated:
-    timeline = simulate(problem, make_plan(problem, decision))
-    rows = [timeline.times[op.name] for op in problem.ops]
-    starts = tuple(r.start for r in rows)
-    return Simulated(timeline.makespan, starts, tuple(r.transfer_start for r in rows), tuple(r.observed for r in rows))
+    return LocalSearch(problem, lower_bounds(problem), evaluate, limit, seed).run()
 
 
 @st.composite

@@ -22,10 +22,14 @@ PIPE = Engine(name="dma", units=2, kind="pipe")
 
 
 def schedule_of(
-    problem: Problem, name: str = "example", baselines: dict[str, int | None] | None = None, machine: str | None = "v79"
+    problem: Problem,
+    name: str = "example",
+    baselines: dict[str, int | None] | None = None,
+    machine: str | None = "v79",
+    priorities: Sequence[float] | None = None,
 ) -> Schedule:
-    tails = lower_bounds(problem).heads_tails.tail
-    decision = list_schedule(problem, Policy(tuple(float(t) for t in tails), (0,) * len(problem.ops)))
+    first = priorities or lower_bounds(problem).heads_tails.tail
+    decision = list_schedule(problem, Policy(tuple(float(t) for t in first), (0,) * len(problem.ops)))
     assert decision is not None
     plan = make_plan(problem, decision)
     timeline = simulate(problem, plan)

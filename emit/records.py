@@ -1,0 +1,105 @@
+"""The records of the tables: names, widths and order of their fields. `include/hexloom_tables.h` says the same in C.
+
+Everything is unsigned and little endian, laid out without holes: a field lies at a multiple of its width, and a
+record is a multiple of its widest field long.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from hexloom.emit.ctext import braced, unsigned
+from hexloom.optimizer.errors import InvalidInputError
+
+ABI_MAJOR, ABI_MINOR = 0, 1
+MAGIC = int.from_bytes(b"HXLM", "little")
+NONE = 0xFFFFFFFF
+"""No event, no buffer."""
+
+HMX, HVX, DMA, OTHER, DETACHED = 1, 2, 3, 4, 5
+"""Kinds of tasks and queues; a detached queue has no hardware thread in the plan."""
+
+RUN, START, WAIT = 1, 2, 3
+"""Actions of queue entries."""
+
+VTCM = 1
+"""Space of an operand."""
+
+TASK_ASYNC = 1
+"""The result exists later than the kernel returns: the end of the work, not the return, triggers the event."""
+
+BUFFER_RESIDENT, BUFFER_PINNED = 1, 2
+
+_CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One kind of record; fields are (name, bits, count), reserved ones are zero."""
+
+    name: str
+    fields: tuple[tuple[str, int, int], ...]
+
+    @cached_property
+    def _packer(self) -> struct.Struct:
+        return struct.Struct("<" + "".join(_CODES[bits] * count for _, bits, count in self.fields))
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of one record."""
+        return self._packer.size
+
+    def pack(self, row: object) -> bytes:
+        """Return the bytes of ``row``, whose attributes are named like the fields."""
+        return self._packer.pack(*(v for values in self._values(row) for v in values))
+
+    def initialiser(self, row: object) -> str:
+        """Return ``row`` in C."""
+        parts: list[str | list[str]] = []
+        for (_, bits, count), values in zip(self.fields, self._values(row), strict=True):
+            literals = [unsigned(v, bits) for v in values]
+            parts.append(literals if count > 1 else literals[0])
+        return braced(parts)
+
+    def _values(self, row: object) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+        for name, bits, count in self.fields:
+            value: Any = 0 if name.startswith("reserved") else getattr(row, name)
+            if not 0 <= value < 1 << bits:
+                raise InvalidInputError(f"the tables hold {self.name}.{name} in {bits} bits; {value} does not fit")
+            found.append((value,) * count)
+        return found
+
+
+def _record(name: str, text: str) -> Record:
+    """Read fields written as ``bits name`` or ``bits name*count``."""
+    fields = []
+    for part in text.split(","):
+        bits, _, rest = part.strip().partition(" ")
+        field, _, count = rest.partition("*")
+        fields.append((field, int(bits), int(count or 1)))
+    return Record(name, tuple(fields))
+
+
+HEADER = _record(
+    "header",
+    """32 magic, 16 abi_major, 16 abi_minor, 16 header_bytes, 16 task_bytes, 16 operand_bytes, 16 wait_bytes,
+    16 event_bytes, 16 queue_bytes, 16 entry_bytes, 16 buffer_bytes, 16 binding_bytes, 16 target_arch, 32 flags,
+    32 task_count, 32 operand_count, 32 wait_count, 32 event_count, 32 queue_count, 32 entry_count, 32 buffer_count,
+    32 binding_count, 64 vtcm_bytes, 64 schedule_hash, 32 crc32, 32 reserved*11""",
+)
+TASK = _record(
+    "task",
+    """32 op, 8 kind, 8 flags, 16 mode, 16 group, 16 stage, 32 tile, 16 queue, 16 slice_count, 32 reserved0,
+    32 first_operand, 32 operand_count, 32 first_wait, 32 wait_count, 32 trigger_event, 32 reserved1*5""",
+)
+OPERAND = _record("operand", "16 binding, 8 space, 8 flags, 32 buffer, 64 offset")
+AWAIT = _record("wait", "32 event, 32 threshold")
+EVENT = _record("event", "32 triggers, 32 waiters")
+QUEUE = _record("queue", "16 engine, 16 unit, 8 kind, 8 flags, 16 reserved, 32 first_entry, 32 entry_count")
+ENTRY = _record("entry", "32 task, 8 action, 8 flags, 16 slice")
+BUFFER = _record("buffer", "64 offset, 64 bytes, 32 align, 16 binding, 16 flags")
+BINDING = _record("binding", "64 bytes, 32 align, 8 space, 8 flags, 16 reserved")

@@ -1,0 +1,24 @@
+"""The JSON schemas of the files: committed under ``optimizer/schemas/``, for editors and other programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.problem import Problem
+from hexloom.optimizer.schedule import Schedule
+from hexloom.optimizer.workload import Workload
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+FILES: dict[str, type[BaseModel]] = {"workload": Workload, "problem": Problem, "schedule": Schedule}
+
+
+def schema_texts() -> dict[str, str]:
+    """Return the text of every schema file by its name; nothing is written."""
+    texts = {}
+    for name, model in FILES.items():
+        schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+        texts[f"{name}.schema.json"] = json.dumps(schema, indent=1) + "\n"
+    return texts

@@ -1,0 +1,165 @@
+"""The self test in C must say no to every table that was tampered with, and never crash on one."""
+
+from __future__ import annotations
+
+import random
+import struct
+import subprocess
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from compile.conftest import HOST
+from compile.tiny import tiny
+from unit.emit import examples
+from unit.emit.randoms import random_schedule
+
+from hexloom.emit import records
+from hexloom.emit.files import write_emission
+from hexloom.emit.tables import Await, Entry, make_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hexloom.emit.tables import Tables
+
+HERE = Path(__file__).parent
+CRC_AT = 80
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[bytes]], list[str]]:
+    folder = tmp_path_factory.mktemp("harness")
+    write_emission(tiny(), folder, "it")
+    program = folder / "harness"
+    sanitize = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    HOST["gcc-c99"](*sanitize, "-I", folder, HERE / "harness.c", "-o", program)
+
+    def say(blobs: Sequence[bytes]) -> list[str]:
+        stdin = b"".join(struct.pack("<I", len(blob)) + blob for blob in blobs)
+        ran = subprocess.run([program], input=stdin, capture_output=True)
+        assert ran.returncode == 0, ran.stderr.decode()
+        lines = ran.stdout.decode().splitlines()
+        assert len(lines) == len(blobs)
+        return lines
+
+    return say
+
+
+def sealed(tables: Tables) -> bytes:
+    """Return the bytes with counts and checksum made right, so that only the fault itself can be found."""
+    counts = {f"{record.name}_count": len(rows) for _, record, rows in tables.parts}
+    tables = replace(tables, header=replace(tables.header, **counts))
+    return replace(tables, header=replace(tables.header, crc32=tables.checksum())).to_bytes()
+
+
+def resealed(blob: bytes) -> bytes:
+    """Return the bytes with a checksum that fits them."""
+    blank = blob[:CRC_AT] + bytes(4) + blob[CRC_AT + 4 :]
+    return blank[:CRC_AT] + struct.pack("<I", zlib.crc32(blank)) + blank[CRC_AT + 4 :]
+
+
+def without_wait(tables: Tables, number: int) -> Tables:
+    """Take one wait out and make ranges and counts fit again."""
+    event = tables.waits[number].event
+    tasks = []
+    for task in tables.tasks:
+        inside = task.first_wait <= number < task.first_wait + task.wait_count
+        first = task.first_wait - (task.first_wait > number)
+        tasks.append(replace(task, first_wait=first, wait_count=task.wait_count - inside))
+    events = [replace(e, waiters=e.waiters - (k == event)) for k, e in enumerate(tables.events)]
+    waits = tables.waits[:number] + tables.waits[number + 1 :]
+    return replace(tables, tasks=tuple(tasks), events=tuple(events), waits=waits)
+
+
+def test_whole_tables_pass(judge: Callable[[Sequence[bytes]], list[str]]) -> None:
+    schedules = [tiny(), examples.small(), examples.hostile(), *(random_schedule(seed, 20) for seed in range(40))]
+    assert judge([make_tables(s).to_bytes() for s in schedules]) == ["ok"] * len(schedules)
+
+
+def test_every_byte_counts(judge: Callable[[Sequence[bytes]], list[str]]) -> None:
+    blob = make_tables(tiny()).to_bytes()
+    broken = [blob[:k] + bytes([blob[k] ^ 0x40]) + blob[k + 1 :] for k in range(len(blob))]
+    assert "ok" not in judge(broken)
+
+
+def test_every_wait_of_the_tiny_schedule_counts(judge: Callable[[Sequence[bytes]], list[str]]) -> None:
+    """All of them order the users of two slots, through the one queue or through the other."""
+    tables = make_tables(tiny())
+    found = judge([sealed(without_wait(tables, k)) for k in range(len(tables.waits))])
+    assert judge([sealed(tables)]) == ["ok"]
+    needed = [line.startswith("two buffers share addresses") for line in found]
+    assert any(needed)
+    # What is left are dependencies of one tile on itself: no address is reused between its ops.
+    assert {line for line, is_needed in zip(found, needed, strict=True) if not is_needed} <= {"ok"}
+
+
+def test_faults_are_named(judge: Callable[[Sequence[bytes]], list[str]]) -> None:
+    tables = make_tables(tiny())
+    t, w, e, q, b = tables.tasks, tables.waits, tables.entries, tables.queues, tables.buffers
+    last = len(t) - 1
+    faults = {
+        "a wait is for no event that exists": replace(tables, waits=(replace(w[0], event=99), *w[1:])),
+        "a wait has a threshold that is never reached, or none": replace(
+            tables, waits=(replace(w[0], threshold=9), *w[1:])
+        ),
+        "an event has another number of waiters": replace(tables, waits=(Await(w[1].event, 1), *w[1:])),
+        "a task triggers no event that exists": replace(tables, tasks=(replace(t[0], trigger_event=77), *t[1:])),
+        "a queue never comes to its end": replace(tables, entries=(e[1], e[0], *e[2:])),
+        "a task is of no kind": replace(tables, tasks=(replace(t[0], kind=0), *t[1:])),
+        "a task has another number of entries": replace(tables, tasks=(*t[:last], replace(t[last], slice_count=2))),
+        "an entry does not fit the kind of its task": replace(
+            tables, entries=(replace(e[0], action=records.WAIT), *e[1:])
+        ),
+        "a transfer is awaited before it is started, or by another queue": replace(
+            tables, entries=(*e[:2], e[3], e[2], *e[4:])
+        ),
+        "entries belong to no queue": replace(tables, queues=(*q[:-1], replace(q[-1], entry_count=1))),
+        "a buffer lies outside its binding": replace(tables, buffers=(replace(b[0], offset=1 << 40), *b[1:])),
+        "a buffer is not aligned": replace(tables, buffers=(replace(b[0], align=4096 + 128), *b[1:])),
+        "an operand is not where its buffer is": replace(
+            tables, operands=(replace(tables.operands[0], offset=0), *tables.operands[1:])
+        ),
+        "a buffer lies on a resident one": replace(tables, buffers=(*b[:-1], replace(b[-1], offset=4096, align=1))),
+        "the slices of a task are not counted up": replace(
+            tables, entries=tuple(Entry(x.task, x.action, 0, 1 if k == 0 else x.slice) for k, x in enumerate(e))
+        ),
+        "these are not tables of hexloom": replace(tables, header=replace(tables.header, magic=1)),
+        "the tables have another ABI": replace(tables, header=replace(tables.header, abi_major=7)),
+        "the records have other sizes": replace(tables, header=replace(tables.header, task_bytes=65)),
+        "a binding is larger than the scratchpad": replace(tables, header=replace(tables.header, vtcm_bytes=1)),
+    }
+    said = judge([sealed(fault) for fault in faults.values()])
+    assert dict(zip(faults, said, strict=True)) == {name: name for name in faults}
+
+
+def test_no_bytes_make_it_crash(judge: Callable[[Sequence[bytes]], list[str]]) -> None:
+    """Under the sanitizers: wrong bytes behind a right checksum, and counts moved between the tables."""
+    rng = random.Random(5)
+    blobs = []
+    for schedule in (tiny(), random_schedule(3, 20), random_schedule(5, 20)):
+        blob = make_tables(schedule).to_bytes()
+        for _ in range(700):
+            wrong = bytearray(blob)
+            for _ in range(rng.choice((1, 1, 2, 5))):
+                at = rng.randrange(128, len(wrong)) if rng.random() < 0.9 else rng.randrange(28, 64)
+                wrong[at] = rng.choice((0, 1, 255, rng.randrange(256)))
+            blobs.append(resealed(bytes(wrong)))
+    assert len(set(judge(blobs))) > 15
+
+
+@pytest.mark.parametrize("table", ["waits", "operands", "tasks"])
+def test_a_changed_number_in_the_source_fails_the_program(table: str, tmp_path: Path) -> None:
+    write_emission(tiny(), tmp_path, "it")
+    source = (tmp_path / "it.c").read_text(encoding="utf-8")
+    start = source.index(f"it_{table}[")
+    at = source.index("{", source.index("{", start) + 1) + 1
+    assert source[at] in "0123456789"
+    changed = source[:at] + ("7" if source[at] != "7" else "8") + source[at + 1 :]
+    (tmp_path / "it.c").write_text(changed, encoding="utf-8")
+    HOST["gcc-c99"](tmp_path / "it.c", tmp_path / "it_selftest.c", "-o", tmp_path / "test")
+    ran = subprocess.run([tmp_path / "test"], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert ran.stdout == "it: FAILED: the checksum does not fit the tables (0)\n"

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+from unit.small import buffer, on, problem
+
+from hexloom.formulations.decision import Decision
+from hexloom.optimizer.attribution import advise, answer_of, attribute, busy_spans, last_work
+from hexloom.optimizer.baselines import baselines
+from hexloom.optimizer.lower import TaskLoop
+from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.schedule import Gain
+from hexloom.optimizer.simulate import simulate
+
+
+def gain(
+    existing: int = 1000, entries: int = 0, within: int = 0, between: int = 0, cost: int = 0, tail: int = 0
+) -> Gain:
+    return Gain(
+        existing=existing,
+        saved_entries=entries,
+        overlap_within_tasks=within,
+        overlap_between_tasks=between,
+        contention_cost=cost,
+        tail=tail,
+    )
+
+
+def test_five_parts_by_hand() -> None:
+    """Task t: a on hvx 4, then b on hmx 6; task u: c on hvx 5; entry 3 each.
+
+    Today 3 + 10 and 3 + 5. The plan: a 3-7, b 7-13, c 7-12 in one entry of 3, so 13. hmx is busy to the end, hvx to 12.
+    """
+    p = problem(
+        on("hvx", "a", 4, task="t"),
+        on("hmx", "b", 6, task="t"),
+        on("hvx", "c", 5, task="u"),
+        after="a>b",
+        entry_ticks=3,
+    )
+    found = baselines(p, (TaskLoop("t", ("a", "b"), False, 3), TaskLoop("u", ("c",), False, 3)))
+    decision = Decision((0, 0, 0), (((0,),), ((0,),), ((0,),)), (0, 1, 2), ())
+    timeline = simulate(p, make_plan(p, decision))
+    assert timeline.makespan == 13
+    on_hmx = attribute(p, decision, timeline, found, "hmx")
+    assert on_hmx == gain(existing=21, entries=3, within=0, between=5, tail=0)
+    on_hvx = attribute(p, decision, timeline, found, "hvx")
+    assert on_hvx == gain(existing=21, entries=3, within=0, between=6, tail=1)
+    assert on_hmx.total == on_hvx.total == 21 - 13
+    assert attribute(p, decision, timeline, found, None) == on_hmx
+
+
+def test_overlap_within_a_task_is_what_its_own_part_of_the_plan_gains() -> None:
+    """One stage at a time takes 2 x 10; pipelined 4 + 4 + 6 + 2 of waiting is 16."""
+    p = problem(
+        on("hvx", "a0", 4, task="t", tile=0, stage="a"),
+        on("hmx", "b0", 6, task="t", tile=0, stage="b"),
+        on("hvx", "a1", 4, task="t", tile=1, stage="a"),
+        on("hmx", "b1", 6, task="t", tile=1, stage="b"),
+        after="a0>b0 a1>b1",
+    )
+    found = baselines(p, (TaskLoop("t", ("a0", "b0", "a1", "b1"), True, 0),))
+    decision = Decision((0,) * 4, (((0,),),) * 4, (0, 1, 2, 3), ())
+    timeline = simulate(p, make_plan(p, decision))
+    assert timeline.makespan == 16
+    assert attribute(p, decision, timeline, found, "hmx") == gain(existing=20, within=4)
+
+
+def test_no_existing_time_no_gain() -> None:
+    p = problem(
+        on("hvx", "a", 1),
+        on("hvx", "b", 1),
+        on("hvx", "c", 1),
+        buffers=(buffer("x", 8, "a", "c"), buffer("y", 8, "b")),
+        capacity=8,
+    )
+    found = baselines(p, (TaskLoop("", ("a", "b", "c"), False, 0),))
+    decision = Decision((0,) * 3, (((0,),),) * 3, (0, 2, 1), (0, 0))
+    timeline = simulate(p, make_plan(p, decision))
+    assert attribute(p, decision, timeline, found, None) is None
+
+
+def test_spans_hold_overheads() -> None:
+    p = problem(on("hmx", "a", 4, overhead=2), on("hmx", "b", 1), on("hvx", "c", 9))
+    decision = Decision((0,) * 3, (((0,),),) * 3, (0, 1, 2), ())
+    timeline = simulate(p, make_plan(p, decision))
+    assert busy_spans(p, decision, timeline, "hmx") == [(0, 6, 1), (6, 7, 1)]
+    assert last_work(p, decision, timeline, "hmx") == 7
+    assert last_work(p, decision, timeline, "lut") == last_work(p, decision, timeline, None) == 9
+
+
+@pytest.mark.parametrize(
+    ("found", "answer"),
+    [
+        (gain(), "keep"),
+        (gain(within=5), "keep"),  # 0.5 % is noise
+        (gain(within=6), "pipeline"),
+        (gain(between=49), "pipeline"),
+        (gain(between=50), "co_schedule"),
+        (gain(between=60, tail=11), "pipeline"),
+        (gain(between=60, cost=11), "pipeline"),
+        (gain(between=60, tail=10), "co_schedule"),
+        (gain(between=60, within=-80), "keep"),
+        (gain(existing=0), "keep"),
+    ],
+)
+def test_answers(found: Gain, answer: str) -> None:
+    assert answer_of(found) == answer
+
+
+def test_advice_says_why() -> None:
+    assert advise(gain(between=100), 900, "hmx").reason == (
+        "running the tasks together hides 10.0% of the existing time; hmx is the bottleneck"
+    )
+    said = advise(gain(within=200, between=10), 790, None)
+    assert said.answer == "pipeline"
+    assert "gains 20.0%, running them together only 1.0%; the longest chain of dependencies" in said.reason
+    assert "saves 3 of 1000 ticks" in advise(gain(within=3), 997, "hvx").reason
+    assert said.flips == ()
