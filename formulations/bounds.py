@@ -108,7 +108,8 @@ def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound:
         if int(values[k]) > best:
             best, parts = int(values[k]), (int(a), int(-(-energy[k] // demand.units)), int(tails[k]))
     engine = problem.engines[demand.engine].name
-    detail = f"engine {engine}: head {parts[0]} + load {parts[1]} + tail {parts[2]} ticks"
+    head_text, load_text, tail_text = (problem.in_words(part) for part in parts)
+    detail = f"engine {engine}: head {head_text} + load {load_text} + tail {tail_text}"
     return Bound("heads_tails", best, engine, detail, parts[1])
 
 

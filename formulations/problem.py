@@ -292,6 +292,12 @@ class Problem(Frozen):
         """Length of a tick in microseconds."""
         return None if self.tick_us is None else Fraction(self.tick_us)
 
+    def in_words(self, ticks: int) -> str:
+        """Return a time with its unit: microseconds where a tick has a length, else ticks."""
+        if self.tick is None:
+            return f"{ticks} ticks"
+        return f"{float(ticks * self.tick):.15g} us"
+
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, hexadecimal."""
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
 import time
@@ -48,6 +49,9 @@ kernels_app = typer.Typer(no_args_is_help=True, help="The kernel library.")
 app.add_typer(hw_app, name="hw")
 app.add_typer(kernels_app, name="kernels")
 
+INTERRUPTED = 130
+"""What typer returns for Ctrl-C."""
+
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 
 
@@ -65,13 +69,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(str(error), BAD_INPUT)
     except CheckFailedError as error:
         return _say(f"a schedule of our own failed its check, please report it: {error}", CHECK_FAILED)
-    except BrokenPipeError:
-        with contextlib.suppress(OSError):
-            sys.stderr.close()
+    except (BrokenPipeError, SystemExit):
+        # The reader has all it wants; typer and rich would end the program with code 1 here, which means infeasible.
+        # What is still buffered must not fail once more when Python ends.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except OSError as error:
         return _say(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
+        return _say("interrupted before there was a plan", NO_PLAN)
+    if code == INTERRUPTED:
         return _say("interrupted before there was a plan", NO_PLAN)
     return code if isinstance(code, int) else DONE
 

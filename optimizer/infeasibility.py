@@ -44,13 +44,22 @@ def explain_shortfall(problem: Problem, found: Shortfall) -> Infeasibility:
         message = f"{what} needs {found.need} units of {found.resource} at once, the machine has {found.have}"
         levers.append(f"split {what} into parts of at most {found.have} units")
     elif found.kind == "deadline":
-        message = f"{what} cannot end before {_time(problem, found.need)}, its deadline is {_time(problem, found.have)}"
+        message = (
+            f"{what} cannot end before {problem.in_words(found.need)}, its deadline is {problem.in_words(found.have)}"
+        )
         levers.append("move the deadline, or shorten what comes before it")
     elif found.kind == "order":
         message = (
-            f"in no order do the buffers fit: every order needs more than {format_bytes(found.have)} of scratchpad"
+            f"in no order do the buffers fit: the best order found needs {format_bytes(found.need)} of scratchpad, "
+            f"{format_bytes(found.have)} are available: short {format_bytes(found.short)}"
         )
         levers.append("make a buffer smaller, or shorten a lifetime")
+    elif found.kind == "search":
+        message = (
+            "no schedule exists: addresses, pins and deadlines exclude each other; "
+            "searched to the end twice, with and without presolve"
+        )
+        levers.append("move a pin or a deadline, or enlarge the scratchpad")
     else:
         message = _bytes_message(found, what)
         levers += _bytes_levers(problem, found, what)
@@ -140,9 +149,3 @@ def _pieces(buffers: list[Buffer], room: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if need(middle) <= room else (middle, high)
     return high
-
-
-def _time(problem: Problem, ticks: int) -> str:
-    if problem.tick is None:
-        return f"{ticks} ticks"
-    return f"{float(ticks * problem.tick):.15g} us"

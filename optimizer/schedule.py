@@ -84,7 +84,7 @@ class Schedule(Frozen):
     makespan: int
     lower_bound: int
     plan_bound: int
-    certificate: Literal["arithmetic"] = "arithmetic"
+    certificate: Literal["arithmetic", "dual", "search"] = "arithmetic"
     bounds: tuple[BoundRow, ...]
     baselines: dict[str, int | None]
     gain: Gain | None

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.flat.extract import decision_of
-from hexloom.formulations.flat.guard import solve_guarded
+from hexloom.formulations.flat.guard import Outcome, solve_guarded
 from hexloom.formulations.flat.model import FlatOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
-    from hexloom.formulations.flat.guard import Outcome
     from hexloom.formulations.flat.model import FlatSolution
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
@@ -32,6 +31,7 @@ class FlatFound:
     simulated: Simulated | None
     bound: int
     infeasible: bool = False
+    interrupted: bool = False
 
 
 def search_flat(
@@ -47,10 +47,10 @@ def search_flat(
     """Improve ``incumbent`` with CP-SAT for at most ``seconds``.
 
     First the scratchpad is only counted: a relaxation, whose bound holds for the whole problem. Its solutions are
-    packed; only when that fails is the model with addresses solved.
+    packed; only when that fails is the model with addresses solved. That nothing is shorter counts only when a second
+    run without presolve and with another seed says so too: CP-SAT 9.15 has certified wrong optima.
     """
-    search = _Search(problem, ht, evaluate, incumbent, lower, seconds, seed, on_progress)
-    return search.run()
+    return _Search(problem, ht, evaluate, incumbent, lower, seconds, seed, on_progress).run()
 
 
 class _Search:
@@ -74,40 +74,50 @@ class _Search:
         self.unpacked: FlatSolution | None = None
 
     def run(self) -> FlatFound:
-        outcome = self._solve(addresses=False, seconds=self.seconds)
-        if outcome.status == "INFEASIBLE" and self.best is None:
-            return FlatFound(None, None, 0, infeasible=True)
-        self.bound = max(self.bound, min(outcome.bound, self._upper + 1))
-        left = self.seconds if self.seed is not None else self.seconds - (time.monotonic() - self.started)
-        if self.unpacked is not None and left > 0 and not self._proven:
-            joint = self._solve(addresses=True, seconds=left)
-            if joint.status == "INFEASIBLE" and self.best is None:
-                return FlatFound(None, None, 0, infeasible=True)
-            self.bound = max(self.bound, min(joint.bound, self._upper + 1))
-        decision, simulated = self.best or (None, None)
-        bound = self.bound if simulated is None else min(self.bound, simulated.makespan)
-        return FlatFound(decision, simulated, bound)
+        closed = interrupted = False
+        try:
+            for addresses in (False, True):
+                if closed or self._left <= 0 or (addresses and self.unpacked is None):
+                    break
+                status = self._solve(addresses=addresses, seconds=self._left).status
+                closed = status in ("INFEASIBLE", "OPTIMAL") and self._nothing_shorter(addresses=addresses)
+        except KeyboardInterrupt:
+            interrupted = True
+        if self.best is None:
+            return FlatFound(None, None, 0, closed, interrupted)
+        bound = self.best[1].makespan if closed else self.bound
+        return FlatFound(*self.best, bound, interrupted=interrupted)
+
+    def _nothing_shorter(self, *, addresses: bool) -> bool:
+        """Ask again, in another way, whether there is anything below the best; what turns up is taken."""
+        if self._left <= 0:
+            return False
+        again = self._solve(addresses=addresses, seconds=self._left, presolve=False)
+        return again.status == "INFEASIBLE" and again.solution is None
+
+    @property
+    def _left(self) -> float:
+        if self.seed is not None:
+            return self.seconds
+        return self.seconds - (time.monotonic() - self.started)
 
     @property
     def _upper(self) -> int:
         """Largest makespan still of interest."""
         return self.problem.horizon_ticks if self.best is None else self.best[1].makespan - 1
 
-    @property
-    def _proven(self) -> bool:
-        return self.best is not None and self.best[1].makespan <= self.bound
-
-    def _solve(self, *, addresses: bool, seconds: float) -> Outcome:
+    def _solve(self, *, addresses: bool, seconds: float, presolve: bool = True) -> Outcome:
         if self._upper < self.bound:
-            return _closed(self._upper)
+            return Outcome("INFEASIBLE", self._upper + 1, None)
         options = FlatOptions(
             addresses=addresses,
             upper=self._upper,
             lower=self.bound,
             seconds=seconds,
             deterministic=self.seed is not None,
-            seed=self.seed or 0,
+            seed=(self.seed or 0) + (0 if presolve else 1),
             workers=max(1, min(8, os.cpu_count() or 1)),
+            presolve=presolve,
         )
         return solve_guarded(self.problem, self.ht, options, self.best, self._take)
 
@@ -121,9 +131,3 @@ class _Search:
             self.best = decision, simulated
             if self.on_progress is not None:
                 self.on_progress(simulated.makespan, self.bound)
-
-
-def _closed(upper: int) -> Outcome:
-    from hexloom.formulations.flat.guard import Outcome
-
-    return Outcome("INFEASIBLE", upper + 1, None)

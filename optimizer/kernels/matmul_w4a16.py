@@ -15,7 +15,7 @@ from hexloom.hwmodels import cost
 from hexloom.hwmodels.quantity import format_bytes
 from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels.engines import hmx_job, hvx_gang, hvx_slice, marker, transfer
+from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker
 from hexloom.optimizer.kernels.spec import Count, Name, Spec, workers_of
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class _Expansion:
         self.tile_align = machine.vtcm.hmx_align_bytes.whole
         self.out = Builder(spec.name)
         self.loop: list[str] = []
+        self.transfer = Transfers(machine)
+        self.slices: dict[tuple[int, int], ModeDraft] = {}
 
     def task(self) -> TaskDraft:
         spec = self.spec
@@ -129,16 +131,18 @@ class _Expansion:
                 staging = out.buffer(f"activation_f32.{w}.{g % 2}", step * row_bytes, self.align)
                 loads[g, w] = out.op(
                     f"activation_load.{block}.{g}.{w}",
-                    transfer(machine, w, row_bytes, mine, "read"),
+                    self.transfer(w, row_bytes, mine, "read"),
                     stage="activation_load",
                     tile=block * groups + g,
                     after=(converts.get((g - 2, w)),) if g >= 2 else after_jobs,
                     buffers=(staging,),
                 )
-                us = cost.hvx_us(machine, "hvx_activation_prepare", mine * spec.k, 1)
+                if (w, mine) not in self.slices:
+                    us = cost.hvx_us(machine, "hvx_activation_prepare", mine * spec.k, 1)
+                    self.slices[w, mine] = hvx_slice(us, w)
                 converts[g, w] = out.op(
                     f"activation_convert.{block}.{g}.{w}",
-                    hvx_slice(us, w),
+                    self.slices[w, mine],
                     stage="activation_convert",
                     tile=block * groups + g,
                     after=(loads[g, w],) + (after_jobs if g < 2 else ()),
@@ -228,7 +232,7 @@ class _Expansion:
         tiles = width // TILE * (spec.k // TILE)
         others = [] if spec.fixed_owner else [w for w in range(self.workers) if w != spec.dma_owner]
         ddr_bytes = TILE_BYTES[spec.weight_type][0]
-        return tuple(transfer(self.machine, w, ddr_bytes, tiles, "read") for w in (spec.dma_owner, *others))
+        return tuple(self.transfer(w, ddr_bytes, tiles, "read") for w in (spec.dma_owner, *others))
 
     def _store_us(self, elements: int) -> Fraction:
         compute = cost.hvx_us(self.machine, "hvx_output", elements, self.workers)

@@ -253,7 +253,7 @@ def test_sol_09_greedy_meets_a_bound(case: Case) -> None:
     assert schedule is not None
     assert (result.status, schedule.makespan, result.certificate) == ("OPTIMAL", 30, "arithmetic")
     assert result.bottleneck == "hvx"
-    assert "engine hvx: head 4 + load 24 + tail 2" in schedule.bounds[0].detail
+    assert "engine hvx: head 4 ticks + load 24 ticks + tail 2 ticks" in schedule.bounds[0].detail
     assert result.evaluations <= 2, "the list schedule is the proof, nothing is searched"
 
 

@@ -65,7 +65,7 @@ def test_heads_and_tails_frame_the_work_of_an_engine() -> None:
     p = problem(*ops, after=" ".join(f"a{i}>m{i} m{i}>z{i}" for i in range(3)))
     found = bound(p, "heads_tails")
     assert (found.ticks, found.engine) == (20, "hmx")
-    assert found.detail == "hmx cannot start before 2 and 3 ticks follow its last work"
+    assert all(number in found.detail for number in ("hmx", "2", "15", "3"))
 
 
 def test_a_window_may_leave_early_work_out() -> None:

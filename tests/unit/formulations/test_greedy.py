@@ -10,9 +10,9 @@ from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.greedy import ANY, Policy, list_schedule
 from hexloom.formulations.local_search import Limit, LocalSearch
 from hexloom.formulations.problem import Engine
+from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.simulate import Timeline, simulate
-from hexloom.optimizer.solve import _evaluate
 
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision
@@ -26,8 +26,7 @@ def decided(p: Problem, priority: str = "", careful: bool = False, **keys: objec
     urgent = tuple(float(-order.index(i)) for i in range(len(p.ops)))
     modes = tuple(0 if len(op.modes) == 1 else ANY for op in p.ops)
     policy = Policy(urgent, keys.pop("modes", modes), careful=careful, **keys)  # type: ignore[arg-type]
-    listed = list_schedule(p, policy)
-    return None if listed is None else listed.decision
+    return list_schedule(p, policy)
 
 
 def timed(p: Problem, priority: str = "", **keys: object) -> Timeline:
@@ -165,9 +164,9 @@ def test_priorities_and_guards_never_break_a_plan(seed: int) -> None:
         capacity=40,
     )
     guards = tuple((a, b) for b in range(n) for a in range(b) if rng.random() < 0.05)
-    listed = list_schedule(p, Policy(tuple(rng.random() for _ in ops), (0,) * n, guards))
-    assert listed is not None
-    found = simulate(p, make_plan(p, listed.decision))
+    decision = list_schedule(p, Policy(tuple(rng.random() for _ in ops), (0,) * n, guards))
+    assert decision is not None
+    found = simulate(p, make_plan(p, decision))
     for a, b in (*edges, *guards):
         assert found.times[f"o{a}"].observed <= found.times[f"o{b}"].start
     assert found.makespan >= lower_bounds(p).best.ticks
@@ -177,7 +176,7 @@ def test_priorities_and_guards_never_break_a_plan(seed: int) -> None:
 
 
 def search(p: Problem, limit: Limit, seed: int = 0) -> LocalSearch:
-    return LocalSearch(p, lower_bounds(p), _evaluate, limit, seed)
+    return LocalSearch(p, lower_bounds(p), evaluate, limit, seed)
 
 
 def test_a_limit_counts_work_or_time() -> None:

@@ -215,7 +215,7 @@ def test_infeasible_by_a_deadline() -> None:
         ),
         (
             (buffer("x", 6, "a"), buffer("home", 4, resident=True, address=4)),
-            "buffer 'x' wants 6 B in one piece, the largest gap is 4 B beside the pinned home@4+4: short 2 B",
+            "buffer 'x' in one piece beside the pinned home@4+4: wanted 6 B, largest gap 4 B, short 2 B",
         ),
         ((buffer("x", 9, "a", granule_bytes=16),), "short 4 B; 7 B of the need is rounding; it holds x 16 B"),
         ((buffer("home", 13, resident=True),), "needs 13 B of scratchpad at once, 12 B are available: short 1 B"),
@@ -243,15 +243,19 @@ def test_infeasible_in_every_order() -> None:
 
 
 def test_no_plan_and_no_proof_is_a_limit() -> None:
-    """Bytes fit in this order, the two pins do not: the search cannot prove that."""
+    """Bytes fit in this order, the two pins do not: only a search to the end proves that."""
     p = problem(
         *(on("hvx", n, 1) for n in "abc"),
         after="a>b b>c",
         buffers=(buffer("x", 4, "a", "c", address=0), buffer("y", 4, "b", address=0)),
         capacity=8,
     )
-    result = solve(p)
+    result = solve(p, time_limit_s=0)
     assert (result.status, result.schedule, result.infeasibility) == ("LIMIT", None, None)
+    result = solve(p)
+    assert result.status == "INFEASIBLE"
+    assert result.infeasibility is not None and result.infeasibility.kind == "search"
+    assert "searched to the end twice" in result.infeasibility.message
 
 
 def test_an_interrupt_returns_the_best_plan_so_far() -> None:

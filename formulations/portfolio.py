@@ -1,0 +1,66 @@
+"""The order in which the ways of solving are tried: list schedules and local search, then CP-SAT from the best."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.flat.search import search_flat
+from hexloom.formulations.local_search import Limit, LocalSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexloom.formulations.bounds import Bounds
+    from hexloom.formulations.decision import Decision, Evaluate, Simulated
+    from hexloom.formulations.problem import Problem
+
+LOCAL_SHARE = 0.5
+"""Share of the time for local search; CP-SAT starts from its best."""
+
+FLAT_OPS = 4000
+"""Above so many ops the flat model is not built: it would not leave its presolve in the time of a solve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best decision with its simulated times, and what was proven by search: a bound (0: none), infeasibility.
+
+    ``no_order`` is the stronger proof that no order of the ops fits in bytes.
+    """
+
+    best: tuple[Decision, Simulated] | None
+    search_bound: int
+    evaluations: int
+    proven_infeasible: bool
+    interrupted: bool
+    no_order: bool = False
+
+
+def search(
+    problem: Problem,
+    bounds: Bounds,
+    evaluate: Evaluate,
+    incumbents: tuple[Decision, ...],
+    seconds: float,
+    seed: int | None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Found:
+    """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a decision meets a bound."""
+    started = time.monotonic()
+    flat = len(problem.ops) <= FLAT_OPS
+    limit = Limit(seconds * (LOCAL_SHARE if flat else 1.0), deterministic=seed is not None)
+    local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress)
+    found = local.run(incumbents)
+    best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
+    lower = bounds.best.ticks
+    proven = best is not None and best[1].makespan <= lower
+    left = seconds * (1 - LOCAL_SHARE) if seed is not None else seconds - (time.monotonic() - started)
+    if not flat or proven or found.proven_infeasible or limit.interrupted or left <= 0:
+        return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
+    improved = search_flat(problem, bounds.heads_tails, evaluate, best, lower, left, seed, on_progress)
+    if improved.decision is not None and improved.simulated is not None:
+        best = improved.decision, improved.simulated
+    bound = improved.bound if improved.bound > lower else 0
+    return Found(best, bound, found.evaluations, improved.infeasible, improved.interrupted)

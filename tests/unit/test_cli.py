@@ -1,0 +1,397 @@
+"""Exit codes and messages of the command line: 0 done, 1 infeasible, 2 bad input, 3 no plan, 4 a check failed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hexloom import Schedule, check_schedule, list_hw
+from hexloom import cli as cli_module
+from hexloom.cli import main
+from hexloom.optimizer.kernels import KERNELS
+from hexloom.optimizer.solve import CheckFailedError, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WORK = """\
+name: small
+hw: hexagon-v81
+tasks:
+  - name: a
+    ops:
+      - for: i
+        count: 3
+        ops:
+          - {name: "cook{i}", engine: hvx, units: all, duration_us: 3}
+          - {name: "mm{i}", engine: hmx, duration_us: 7, after: ["cook{i}"]}
+  - {name: b, ops: [{name: n, engine: hvx, units: all, duration_us: 5}]}
+"""
+PROBLEM = {"schema": "hexloom.problem/1", "ops": [{"name": "a", "modes": [{"latency_ticks": 3}]}]}
+PINS = {
+    **PROBLEM,
+    "scratchpad": {"total_bytes": 8},
+    "ops": [{"name": n, "modes": [{"latency_ticks": 1}]} for n in "abc"],
+    "precedences": [{"before": "a", "after": "b"}, {"before": "b", "after": "c"}],
+    "buffers": [
+        {"name": "x", "size_bytes": 4, "address": 0, "ops": ["a", "c"]},
+        {"name": "y", "size_bytes": 4, "address": 0, "ops": ["b"]},
+    ],
+}
+KEYS = {  # what the design says `solve --json` prints
+    *("status", "makespan_us", "lower_bound_us", "gap", "plan_bound_us", "plan_gap", "certificate", "serial_us"),
+    *("existing_us", "baselines", "bounds", "bottleneck", "gain", "overlap", "contention", "wall_s", "files"),
+}
+
+Run = tuple[int, str, str]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
+    def _run(*arguments: object) -> Run:
+        code = main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return code, out, err
+
+    return _run
+
+
+@pytest.fixture
+def refused(run: Callable[..., Run]) -> Callable[..., str]:
+    """Run something that must end in one line on standard error and nothing else."""
+
+    def _refused(*arguments: object, code: int = 2) -> str:
+        got, out, err = run(*arguments)
+        assert (got, out) == (code, "")
+        assert err.startswith("hexloom: ")
+        assert err.endswith("\n") and err.count("\n") == 1
+        return err.removeprefix("hexloom: ").rstrip("\n")
+
+    return _refused
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    path = tmp_path / "work.yaml"
+    path.write_text(WORK, encoding="utf-8")
+    return path
+
+
+def written(tmp_path: Path, data: Any, name: str = "input.json") -> Path:
+    path = tmp_path / name
+    path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+    return path
+
+
+# --- 0: done --------------------------------------------------------------------------------------------
+
+
+def test_solve_writes_checked_files(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
+    code, out, err = run("solve", work, "-o", tmp_path / "new" / "out", "--seed", 1)
+    assert code == 0
+    assert sorted(p.name for p in (tmp_path / "new" / "out").iterdir()) == [
+        "gantt.svg",
+        "hexloom_tables.h",
+        "schedule.json",
+        "small.c",
+        "small.h",
+        "small.json",
+        "timeline.json",
+    ]
+    schedule = Schedule.from_json((tmp_path / "new" / "out" / "schedule.json").read_text(encoding="utf-8"))
+    assert check_schedule(schedule) == []
+    assert "OPTIMAL, checked" in out
+    assert "existing" in out and "bound" in out and "advice" in out
+    assert "best" in err and "bound" in err  # progress
+
+
+def test_solve_json_has_the_designed_keys(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
+    code, out, err = run("solve", work, "--json", "--seed", 1, "--quiet", "-o", tmp_path / "out")
+    assert (code, err) == (0, "")
+    numbers = json.loads(out)
+    assert set(numbers) >= KEYS
+    assert numbers["status"] == "OPTIMAL" and numbers["optimal_in"] == "free_start"
+    assert numbers["makespan_us"] == numbers["lower_bound_us"] == numbers["bounds"]["heads_tails"] == 28.44
+    assert numbers["gap"] == numbers["plan_gap"] == 0
+    assert numbers["existing_us"] == numbers["baselines"]["existing"] == pytest.approx(2 * 4.44 + 24 + 5)
+    gain = numbers["gain"]
+    parts = gain["saved_entries"] + gain["overlap_within_tasks"] + gain["overlap_between_tasks"]
+    assert gain["total"] == pytest.approx(parts - gain["contention_cost"] - gain["tail"])
+    assert gain["total"] == pytest.approx(numbers["existing_us"] - numbers["makespan_us"])
+    assert numbers["contention"] == "none"
+    assert set(numbers["overlap"]) == {"hvx", "hmx"}
+    assert all(Path(path).is_file() for path in numbers["files"].values())
+
+
+def test_a_problem_in_ticks_says_so(run: Callable[..., Run], tmp_path: Path) -> None:
+    code, out, _ = run("solve", written(tmp_path, PROBLEM), "--json", "-q", "--seed", 1)
+    numbers = json.loads(out)
+    assert code == 0
+    assert (numbers["makespan_ticks"], numbers["existing_ticks"], numbers["unit"]) == (3, 3, "ticks")
+    assert "makespan_us" not in numbers
+    assert "3 ticks" in run("solve", written(tmp_path, PROBLEM), "-q", "--seed", 1)[1]
+
+
+def test_standard_input_and_output(run: Callable[..., Run], work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(WORK))
+    code, out, err = run("solve", "-", "-o", "-", "--seed", 1, "-q")
+    assert code == 0
+    assert "OPTIMAL, checked" in err
+    assert out == run("solve", work, "-o", "-", "--seed", 1, "-q")[1]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(out))
+    code, said, _ = run("check", "-")
+    assert (code, said) == (0, "small: checked, no violation (7 ops, 3 waits, 0 buffers)\n")
+
+
+def test_json_beside_a_schedule_on_standard_output_does_not_mix(run: Callable[..., Run], work: Path) -> None:
+    _, out, _ = run("solve", work, "-o", "-", "--json", "--seed", 1, "-q")
+    assert Schedule.from_json(out).name == "small"
+
+
+def test_check_json(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
+    run("solve", work, "-o", tmp_path, "-q", "--seed", 1)
+    code, out, _ = run("check", tmp_path / "schedule.json", "--json")
+    assert (code, json.loads(out)) == (0, {"ok": True, "violations": []})
+
+
+def test_a_machine_file_of_ones_own(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
+    shipped = Path(cli_module.__file__).parent / "hwmodels" / "data" / "hexagon-v79.yaml"
+    mine = written(
+        tmp_path, shipped.read_text(encoding="utf-8").replace("name: hexagon-v79", "name: mine"), "mine.yaml"
+    )
+    code, out, _ = run("solve", work, "--hw", mine, "-q", "--seed", 1)
+    assert code == 0
+    assert "small on mine" in out
+
+
+@pytest.mark.parametrize("limit", ["0s", "500ms", "0.01m", "1", "0h"])
+def test_limits_have_units(run: Callable[..., Run], work: Path, limit: str) -> None:
+    assert run("solve", work, "-q", "--time-limit", limit)[0] == 0
+
+
+def test_catalogues(run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    code, out, _ = run("hw", "list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(list_hw())
+    code, out, _ = run("hw", "show", "hexagon-v81")
+    assert code == 0
+    assert "queue_rate_gb_s" in out and "55.6 GB/s" in out
+    code, out, _ = run("hw", "show", "hexagon-v81", "--json")
+    assert json.loads(out)["name"] == "hexagon-v81"
+    code, out, _ = run("kernels", "list")
+    assert [line.split()[0] for line in out.splitlines()] == list(KERNELS)
+    for name, spec in KERNELS.items():
+        code, out, _ = run("kernels", "show", name)
+        assert code == 0
+        keys = {line.split()[0] for line in out.splitlines() if line.startswith("  ")}
+        assert set(spec.model_fields) <= keys
+
+
+def test_version_and_help(run: Callable[..., Run]) -> None:
+    assert run("--version")[:2] == (0, "hexloom 0.1.0\n")
+    for words in (["--help"], ["solve", "--help"], ["hw", "--help"]):
+        code, out, _ = run(*words)
+        assert code == 0
+        assert "Usage: hexloom" in out
+    code, out, err = run()
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: hexloom") and "Commands:\n" in err
+
+
+# --- 1: infeasible --------------------------------------------------------------------------------------
+
+
+def test_infeasible_is_one(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
+    big = written(
+        tmp_path,
+        "name: big\nhw: hexagon-v81\ntasks:\n  - name: t\n    buffers: [{name: x, size_bytes: 9MiB}]\n"
+        "    ops: [{name: a, engine: hvx, duration_us: 1, buffers: [x]}]\n",
+        "big.yaml",
+    )
+    code, out, err = run("solve", big, "-o", tmp_path / "out")
+    assert (code, out) == (1, "")
+    assert err.startswith("INFEASIBLE: op 'a'") and "short 1,048,576 B" in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+    code, out, _ = run("solve", big, "--json", "-q")
+    assert code == 1
+    found = json.loads(out)
+    assert (found["status"], found["infeasibility"]["short"], found["files"]) == ("INFEASIBLE", 1 << 20, {})
+    assert run("solve", written(tmp_path, WORK.replace("units: all", "units: 9"), "wide.yaml"))[0] == 1
+
+
+# --- 2: bad input ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--bogus"], "No such option"),
+        (["nope"], "No such command 'nope'"),
+        (["solve"], "Missing argument 'INPUT'"),
+        (["solve", "WORK", "--hwx", "v81"], "No such option"),
+        (["solve", "WORK", "--seed", "x"], "Invalid value for '--seed'"),
+        (["solve", "WORK", "--time-limit", "abc"], "--time-limit 'abc': write 10s, 500ms, 2m or 1h"),
+        (["solve", "WORK", "--time-limit", "-5s"], "--time-limit '-5s'"),
+        (["solve", "WORK", "--hw", "hexagon-v82"], "unknown machine 'hexagon-v82' (did you mean 'hexagon-v81'?)"),
+        (["solve", "WORK", "--hw", "none.yaml"], "machine file 'none.yaml' cannot be read: No such file or directory"),
+        (["solve", "WORK", "--contention", "fluid"], "contention 'fluid' is not available in this version"),
+        (["solve", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
+        (["check", "none.json"], "none.json: cannot be read: No such file or directory"),
+        (["check", "WORK"], "not a schedule: "),
+        (["hw", "show", "v81"], "unknown machine 'v81' (did you mean 'hexagon-v81'?)"),
+        (["kernels", "show", "rmsnrm"], "there is no kernel 'rmsnrm'; known: matmul_w4a16, rmsnorm, copy"),
+    ],
+)
+def test_bad_arguments(refused: Callable[..., str], work: Path, arguments: list[str], says: str) -> None:
+    assert says in refused(*[work if a == "WORK" else a for a in arguments])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("empty.yaml", b"", "expected keys and values"),
+        ("empty.json", b"", "not JSON at line 1"),
+        ("cut.yaml", WORK.encode()[:-40], "not YAML at line"),
+        ("cut.json", json.dumps(PROBLEM).encode()[:-5], "not JSON at line 1"),
+        ("binary.yaml", bytes(range(256)), "cannot be read"),
+        ("zeros.yaml", b"\0" * 100, "not YAML"),
+        ("list.yaml", b"- 1\n", "expected keys and values, got list"),
+        ("twice.yaml", b"name: a\nname: b\n", "key 'name' is written twice"),
+        ("unknown.yaml", WORK.replace("duration_us: 5", "duration: 5").encode(), "(did you mean 'duration_us'?)"),
+        ("nohw.yaml", WORK.replace("hw: hexagon-v81", "title: x").encode(), "no machine is named"),
+        ("problem.json", json.dumps({**PROBLEM, "ops": []}).encode(), "ops: Tuple should have at least 1 item"),
+        ("nan.json", json.dumps(PROBLEM).replace("3", "NaN").encode(), "latency_ticks: Input should be a finite"),
+        ("deep.json", b"[" * 100_000, "cannot be read"),
+        ("latency.yaml", WORK.replace("duration_us: 5", "duration_us: 5, latency_us: 1").encode(), "latency_us 1 is"),
+    ],
+)
+def test_bad_files(refused: Callable[..., str], tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    said = refused("solve", path)
+    assert says in said
+    if "latency" not in name and "nohw" not in name:
+        assert str(path) in said
+    assert refused("check", path)
+
+
+def test_folders_and_files_that_cannot_be_read(refused: Callable[..., str], tmp_path: Path, work: Path) -> None:
+    assert "Is a directory" in refused("solve", tmp_path)
+    if os.geteuid() != 0:
+        work.chmod(0)
+        assert "Permission denied" in refused("solve", work)
+
+
+def test_an_output_folder_that_is_a_file(refused: Callable[..., str], work: Path, tmp_path: Path) -> None:
+    target = written(tmp_path, "mine", "taken")
+    assert str(target) in refused("solve", work, "-q", "--seed", 1, "-o", target)
+    assert refused("solve", work, "-q", "--seed", 1, "-o", target / "below")
+    assert target.read_text(encoding="utf-8") == "mine"
+
+
+def test_standard_input_that_is_no_workload(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, says in (("", "-: expected keys"), ("{", "-: not YAML"), ("[1]", "-: expected keys")):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        assert refused("solve", "-").startswith(says)
+
+
+# --- 3 and 4 --------------------------------------------------------------------------------------------
+
+
+def test_no_plan_and_no_proof_is_three(run: Callable[..., Run], tmp_path: Path) -> None:
+    code, out, err = run("solve", written(tmp_path, PINS), "-o", tmp_path / "out", "--time-limit", "0s")
+    assert (code, out) == (3, "")
+    assert err == "no plan found within the limit, and none is excluded: give more time\n"
+    assert (
+        json.loads(run("solve", written(tmp_path, PINS), "--json", "-q", "--time-limit", "0s")[1])["status"] == "LIMIT"
+    )
+
+
+def test_an_interrupt_before_a_plan_is_three(
+    refused: Callable[..., str], work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> Result:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_module, "solve", interrupted)
+    assert refused("solve", work, code=3) == "interrupted before there was a plan"
+
+
+def test_an_edited_schedule_is_four_and_names_both_parties(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
+    run("solve", work, "-o", tmp_path, "-q", "--seed", 1)
+    file = tmp_path / "schedule.json"
+    schedule = json.loads(file.read_text(encoding="utf-8"))
+    schedule["plan"]["waits"] = [w for w in schedule["plan"]["waits"] if w["after"] != "a/mm1"]
+    file.write_text(json.dumps(schedule), encoding="utf-8")
+    code, out, err = run("check", file)
+    assert code == 4
+    assert "dependency_unordered: " in out
+    assert "a/cook1" in out and "a/mm1" in out
+    assert err.count("\n") == 1 and "violations" in err
+    code, out, _ = run("check", file, "--json")
+    assert code == 4
+    found = json.loads(out)
+    assert not found["ok"]
+    assert ["a/cook1", "a/mm1"] in [v["parties"] for v in found["violations"]]
+
+
+def test_a_schedule_of_our_own_that_fails_is_four(
+    refused: Callable[..., str], work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> Result:
+        raise CheckFailedError("a is wrong")
+
+    monkeypatch.setattr(cli_module, "solve", broken)
+    assert refused("solve", work, code=4).endswith("please report it: a is wrong")
+
+
+# --- as a process ---------------------------------------------------------------------------------------
+
+
+def process(*arguments: object, **keys: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hexloom", *(str(a) for a in arguments)]
+    keys.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=120, **keys)
+
+
+def test_colours_only_where_they_are_wanted(work: Path) -> None:
+    arguments = ("solve", work, "-q", "--seed", 1)
+    plain = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    assert "\x1b" not in process(*arguments, env=plain).stdout  # not a terminal
+    coloured = re.compile(r"\x1b\[(?:\d;)*3\dm")
+    assert coloured.search(process(*arguments, env={**plain, "FORCE_COLOR": "1", "TERM": "xterm-256color"}).stdout)
+    both = {**plain, "FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm-256color"}
+    assert not coloured.search(process(*arguments, env=both).stdout)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("arguments", [["hw", "list"], ["solve", "WORK", "-q", "--seed", "1", "-o", "-"]])
+def test_a_full_disk_is_one_line(work: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = process(*[work if a == "WORK" else a for a in arguments], stdout=full)
+    assert ran.returncode == 2
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith("hexloom: ") and "No space left on device" in last
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("words", ["hw show hexagon-v81", "hw list", "kernels show rmsnorm"])
+def test_a_reader_that_leaves_is_no_fault(words: str) -> None:
+    command = [sys.executable, "-m", "hexloom", *words.split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        assert ran.stdout is not None and ran.stderr is not None
+        ran.stdout.close()
+        err = ran.stderr.read()
+    assert ran.returncode == 0
+    assert err == ""
