@@ -77,26 +77,36 @@ class _Search:
         self.unpacked: FlatSolution | None = None
 
     def run(self) -> FlatFound:
-        closed = interrupted = False
+        exhausted = interrupted = False
         try:
             for addresses in (False, True):
-                if closed or self._left <= 0 or (addresses and self.unpacked is None):
+                if exhausted or self._left <= 0 or (addresses and self.unpacked is None):
                     break
-                status = self._solve(addresses=addresses, seconds=self._left).status
-                closed = status in ("INFEASIBLE", "OPTIMAL") and self._nothing_shorter(addresses=addresses)
+                outcome = self._solve(addresses=addresses, seconds=self._left)
+                if outcome.status in ("INFEASIBLE", "OPTIMAL"):
+                    exhausted = self._confirm(outcome, addresses=addresses)
         except KeyboardInterrupt:
             interrupted = True
         if self.best is None:
-            return FlatFound(None, None, 0, closed, interrupted)
-        bound = self.best[1].makespan if closed else self.bound
-        return FlatFound(*self.best, bound, interrupted=interrupted)
+            return FlatFound(None, None, 0, exhausted, interrupted)
+        return FlatFound(*self.best, min(self.bound, self.best[1].makespan), interrupted=interrupted)
 
-    def _nothing_shorter(self, *, addresses: bool) -> bool:
-        """Ask again, in another way, whether there is anything below the best; what turns up is taken."""
+    def _confirm(self, outcome: Outcome, *, addresses: bool) -> bool:
+        """Ask again, in another way, whether there is anything below what was found; raise the bound if there is not.
+
+        Return whether there is nothing better than the best at all: a solution of the model can be out of reach of a
+        plan, because its buffers cannot be packed or the hardware serves transfers in another order.
+        """
         if self._left <= 0:
             return False
-        again = self._solve(addresses=addresses, seconds=self._left, presolve=False)
-        return again.status == "INFEASIBLE" and again.solution is None
+        upper = self._upper
+        if outcome.solution is not None:
+            upper = min(upper, outcome.solution.makespan - 1)
+        again = self._solve(addresses=addresses, seconds=self._left, presolve=False, upper=upper)
+        if again.status != "INFEASIBLE" or again.solution is not None:
+            return False
+        self.bound = max(self.bound, upper + 1)
+        return upper >= self._upper
 
     @property
     def _left(self) -> float:
@@ -109,12 +119,13 @@ class _Search:
         """Largest makespan still of interest."""
         return self.problem.horizon_ticks if self.best is None else self.best[1].makespan - 1
 
-    def _solve(self, *, addresses: bool, seconds: float, presolve: bool = True) -> Outcome:
-        if self._upper < self.bound:
-            return Outcome("INFEASIBLE", self._upper + 1, None)
+    def _solve(self, *, addresses: bool, seconds: float, presolve: bool = True, upper: int | None = None) -> Outcome:
+        upper = self._upper if upper is None else upper
+        if upper < self.bound:
+            return Outcome("INFEASIBLE", upper + 1, None)
         options = FlatOptions(
             addresses=addresses,
-            upper=self._upper,
+            upper=upper,
             lower=self.bound,
             seconds=seconds,
             deterministic=self.seed is not None,
@@ -125,12 +136,15 @@ class _Search:
         return self.guard.solve(Job(self.problem, self.ht, options, self.best), self._take)
 
     def _take(self, solution: FlatSolution) -> None:
-        decision = decision_of(self.problem, solution)
-        if decision is None:
-            self.unpacked = solution
-            return
-        simulated = self.evaluate(self.problem, decision)
-        if not simulated.late and (self.best is None or simulated.makespan < self.best[1].makespan):
-            self.best = decision, simulated
-            if self.on_progress is not None:
-                self.on_progress(simulated.makespan, self.bound)
+        for hold in (False, True):
+            decision = decision_of(self.problem, solution, hold_transfers=hold)
+            if decision is None:
+                self.unpacked = solution
+                return
+            simulated = self.evaluate(self.problem, decision)
+            if not simulated.late and (self.best is None or simulated.makespan < self.best[1].makespan):
+                self.best = decision, simulated
+                if self.on_progress is not None:
+                    self.on_progress(simulated.makespan, self.bound)
+            if not simulated.late and simulated.makespan <= solution.makespan:
+                return
