@@ -96,6 +96,7 @@ class SetSearch:
         self._main = [
             max(item.takes, key=lambda take: take[1] / given.capacity[take[0]], default=(-1, 1)) for item in given.items
         ]
+        self._rooms = [given.capacity[lane] if lane >= 0 else 1 for lane, _ in self._main]
         # Whole engines come before their named units.
         self._named = any(len(item.takes) > 1 for item in given.items)
         self._wide = [
@@ -128,14 +129,13 @@ class SetSearch:
 
         With ``nodes`` the search is given up after so many: it may miss a set, or the dearest.
         """
-        given = self._given
         self._enough = nodes
         self._prices = prices
         self._reset()
         self._best = Dearest(above, ())
         self._nodes = 0
         candidates = [k for k in allowed if prices[k] > 0]
-        candidates.sort(key=lambda k: -prices[k] / self._main[k][1] * given.capacity[self._main[k][0]])
+        candidates.sort(key=lambda k: -prices[k] / self._main[k][1] * self._rooms[k])
         with suppress(_EnoughError):
             self._grow(self._open(candidates, ~0), 0, [])
         return self._best
