@@ -39,7 +39,7 @@ class Policy:
 
     ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
     so that they move while the workers are busy, or when someone waits for nothing else. ``careful`` lets nobody
-    take scratchpad bytes that others need to end what they have begun.
+    take scratchpad bytes that others need to end what they have begun. At most ``depth`` tiles of a task hold bytes.
     """
 
     priority: tuple[float, ...]
@@ -47,6 +47,7 @@ class Policy:
     guards: tuple[tuple[int, int], ...] = ()
     lazy: frozenset[int] = frozenset()
     careful: bool = False
+    depth: int | None = None
 
 
 @dataclass

@@ -47,7 +47,7 @@ def list_from(problem: Problem, policy: Policy, headroom: int) -> Listed | None:
             return Listed(relaxed, 0)
     if headroom <= 1:
         allocator = Allocator(problem, problem.scratchpad.available_bytes // 64)
-        exact = Dispatch(problem, policy, ScratchState(problem, allocator, careful=policy.careful))
+        exact = Dispatch(problem, policy, ScratchState(problem, allocator, careful=policy.careful, depth=policy.depth))
         if exact.run():
             placed = allocator.offsets
             offsets = tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers))
@@ -63,6 +63,6 @@ def list_from(problem: Problem, policy: Policy, headroom: int) -> Listed | None:
 def _counted(problem: Problem, policy: Policy, left_out: float) -> Decision | None:
     """Dispatch with bytes counted only, all but a share of them, then pack the lifetimes into the whole."""
     spare = int(problem.scratchpad.available_bytes * left_out)
-    relaxed = Dispatch(problem, policy, ScratchState(problem, None, spare, careful=policy.careful))
+    relaxed = Dispatch(problem, policy, ScratchState(problem, None, spare, careful=policy.careful, depth=policy.depth))
     offsets = pack(problem, relaxed.scratch.lifetimes()) if relaxed.run() else None
     return None if offsets is None else relaxed.decision(offsets)

@@ -35,6 +35,9 @@ BLOCKS_TRIED = 6
 WAITERS_TRIED = 6
 """Critical ops that waited for units, tried per round."""
 
+DEPTHS = (1, 2, 3, 4)
+"""Tiles of a task that may hold bytes at a time, tried where the scratchpad is tight."""
+
 RANDOM_STARTS = 400
 """Random policies tried when none of the plain ones leads to a schedule."""
 
@@ -165,7 +168,7 @@ class LocalSearch:
 
     def _try(self, policy: Policy) -> _Tried | None:
         self.limit.spend(len(self.problem.ops))
-        listed = list_from(self.problem, policy, self._headroom)
+        listed = list_from(self.problem, policy, max(0, self._headroom - 1))
         if listed is None:
             return None
         self._headroom = listed.headroom
@@ -199,6 +202,9 @@ class LocalSearch:
                     best = _better(best, self._try(Policy(priority, modes, apart, careful=careful)))
                     if self._proven or (best is not None and self.limit.reached):
                         return best
+        if best is not None and self._headroom > 0:
+            for depth in DEPTHS:
+                best = _better(best, self._try(replace(best.policy, depth=depth))) or best
         return best
 
     def _last_resort(self) -> bool:
@@ -331,6 +337,8 @@ class LocalSearch:
                 policy,
                 priority=tuple(p * factor[op.task] for p, op in zip(policy.priority, self.problem.ops, strict=True)),
             )
+        if policy.depth is not None and move < 0.52:
+            return replace(policy, depth=rng.choice((*DEPTHS, None)))
         if policy.guards and move < 0.55:
             return replace(policy, guards=())
         if len(self._sources) > 1 and move < 0.65:

@@ -16,12 +16,23 @@ if TYPE_CHECKING:
 
 
 class ScratchState:
-    """Bytes (and with an ``allocator`` addresses) of the buffers alive, and their lifetimes in ranks of events."""
+    """Bytes (and with an ``allocator`` addresses) of the buffers alive, and their lifetimes in ranks of events.
+
+    At most ``depth`` groups of a task hold bytes at a time: loads that run far ahead are safe, but keep the next stage
+    from its room.
+    """
 
     def __init__(
-        self, problem: Problem, allocator: Allocator | None, spare_bytes: int = 0, *, careful: bool = True
+        self,
+        problem: Problem,
+        allocator: Allocator | None,
+        spare_bytes: int = 0,
+        *,
+        careful: bool = True,
+        depth: int | None = None,
     ) -> None:
         self._careful = careful
+        self._depth = depth
         self.allocator = allocator
         self._problem = problem
         self._rank = 0
@@ -32,6 +43,7 @@ class ScratchState:
         self._free = problem.scratchpad.available_bytes - resident - spare_bytes
         self._group_of, self._peaks, self._owned = _groups(problem)
         self._begun = [0] * len(self._peaks)
+        self._task_of = {group: problem.ops[i].task for i, group in enumerate(self._group_of)}
         self._shared: list[set[int]] = [set() for _ in self._peaks]
         for i, group in enumerate(self._group_of):
             self._shared[group].update(
@@ -51,7 +63,12 @@ class ScratchState:
             need = sum(problem.buffers[b].occupied_bytes for b in new)
             own = sum(problem.buffers[b].occupied_bytes for b in new if b in self._owned)
             yields = hungry and not (self._careful and self._held.get(group))
-            if need > self._free or yields or (self._careful and not self._safe(op, own, need)):
+            if (
+                need > self._free
+                or yields
+                or self._too_deep(group, own)
+                or (self._careful and not self._safe(op, own, need))
+            ):
                 return False
             if self.allocator is not None and not self._place(new):
                 return False
@@ -94,6 +111,12 @@ class ScratchState:
                 return False
             placed.append(b)
         return True
+
+    def _too_deep(self, group: int, own: int) -> bool:
+        if self._depth is None or own == 0 or self._held.get(group):
+            return False
+        task = self._task_of[group]
+        return sum(1 for g, has in self._held.items() if has > 0 and self._task_of[g] == task) >= self._depth
 
     def _safe(self, op: int, own: int, need: int) -> bool:
         """Whether all groups that hold bytes can end, once that of ``op`` has taken ``own`` of the ``need`` bytes."""
