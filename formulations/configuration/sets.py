@@ -96,6 +96,8 @@ class SetSearch:
         self._main = [
             max(item.takes, key=lambda take: take[1] / given.capacity[take[0]], default=(-1, 1)) for item in given.items
         ]
+        # What an item of price 1 is worth per share of its scarcest lane; one that takes nothing goes by its price.
+        self._scarcity = [given.capacity[lane] / units if lane >= 0 else 1.0 for lane, units in self._main]
         # Whole engines come before their named units.
         self._named = any(len(item.takes) > 1 for item in given.items)
         self._wide = [
@@ -135,7 +137,7 @@ class SetSearch:
         self._best = Dearest(above, ())
         self._nodes = 0
         candidates = [k for k in allowed if prices[k] > 0]
-        candidates.sort(key=lambda k: -prices[k] / self._main[k][1] * given.capacity[self._main[k][0]])
+        candidates.sort(key=lambda k: -prices[k] * self._scarcity[k])
         with suppress(_EnoughError):
             self._grow(self._open(candidates, ~0), 0, [])
         return self._best
