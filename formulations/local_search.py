@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.critical import Guards, guards_for_critical_blocks
+from hexloom.formulations.critical import Guards, critical_waiters, guards_for_critical_blocks
 from hexloom.formulations.greedy import ANY, Policy, list_from
 from hexloom.formulations.serial_order import SearchLimit, serial_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
@@ -31,6 +31,9 @@ GATES_PER_STAGE = 4
 BLOCKS_TRIED = 6
 """Critical blocks tried per round; the later ones are rarely the reason of the makespan."""
 
+
+WAITERS_TRIED = 6
+"""Critical ops that waited for units, tried per round."""
 
 RANDOM_STARTS = 400
 """Random policies tried when none of the plain ones leads to a schedule."""
@@ -224,9 +227,7 @@ class LocalSearch:
         improved = True
         while improved and not self.limit.reached and not self._proven:
             improved = False
-            blocks = guards_for_critical_blocks(self.problem, tried.decision, tried.simulated, self.bounds.heads_tails)
-            for guards in blocks[:BLOCKS_TRIED]:
-                policy = replace(tried.policy, guards=tuple(dict.fromkeys((*tried.policy.guards, *guards))))
+            for policy in self._relief(tried):
                 found = self._try(policy)
                 if found is not None and found.value < tried.value:
                     tried, improved = found, True
@@ -234,6 +235,16 @@ class LocalSearch:
                 if self.limit.reached:
                     break
         return tried
+
+    def _relief(self, tried: _Tried) -> Iterator[Policy]:
+        """Policies that hold back what is in the way of critical work, or put critical work that waited first."""
+        policy = tried.policy
+        blocks = guards_for_critical_blocks(self.problem, tried.decision, tried.simulated, self.bounds.heads_tails)
+        for guards in blocks[:BLOCKS_TRIED]:
+            yield replace(policy, guards=tuple(dict.fromkeys((*policy.guards, *guards))))
+        first = max(policy.priority) + 1
+        for i in critical_waiters(self.problem, tried.decision, tried.simulated)[:WAITERS_TRIED]:
+            yield replace(policy, priority=tuple(first if k == i else p for k, p in enumerate(policy.priority)))
 
     def _random_start(self) -> _Tried | None:
         """Draw priorities, and every other time a whole order, until one leads to a schedule."""

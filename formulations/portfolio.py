@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.problem import Problem
 
-LOCAL_SHARE = 0.5
-"""Share of the time for local search; CP-SAT starts from its best."""
+LOCAL_SHARE, LOCAL_SHARE_LARGE, LARGE_OPS = 0.5, 0.8, 1000
+"""Share of the time for local search, for problems of up to and above so many ops; CP-SAT starts from its best."""
 
 FLAT_OPS = 4000
 """Above so many ops the flat model is not built: it would not leave its presolve in the time of a solve."""
@@ -68,13 +68,14 @@ def _search(
     on_progress: Callable[[int, int], None] | None,
 ) -> Found:
     started = time.monotonic()
-    limit = Limit(seconds * (1.0 if guard is None else LOCAL_SHARE), deterministic=seed is not None)
+    share = 1.0 if guard is None else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
+    limit = Limit(seconds * share, deterministic=seed is not None)
     local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress)
     found = local.run(incumbents)
     best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
     lower = bounds.best.ticks
     proven = best is not None and best[1].makespan <= lower
-    left = seconds * (1 - LOCAL_SHARE) if seed is not None else seconds - (time.monotonic() - started)
+    left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)
     if guard is None or proven or found.proven_infeasible or limit.interrupted or left <= 0:
         return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
     improved = search_flat(guard, problem, bounds.heads_tails, evaluate, best, lower, left, seed, on_progress)
