@@ -173,7 +173,7 @@ def _path(problem: Problem, window: Windows) -> int:
 
 
 def _bytes_in_time(problem: Problem, window: Windows) -> int:
-    """What buffers occupy for as long as their users need, over the bytes that are not resident."""
+    """Return what buffers occupy for as long as their users need, over the bytes that are not resident."""
     room = problem.scratchpad.available_bytes
     total = 0
     first: list[int] = []

@@ -197,7 +197,7 @@ def solve(
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:
-    """What the arithmetic says of a constraint that never acts."""
+    """Return what arithmetic says of a constraint that never acts."""
     at = 0
     for buffer in sorted(problem.buffers, key=lambda b: (-b.align_bytes, -b.occupied_bytes)):
         at = -(-at // buffer.align_bytes) * buffer.align_bytes + buffer.occupied_bytes

@@ -130,7 +130,6 @@ class SetSearch:
 
         With ``nodes`` the search is given up after so many: it may miss a set, or the dearest.
         """
-        given = self._given
         self._enough = nodes
         self._prices = prices
         self._reset()

@@ -76,7 +76,9 @@ def _engines(problem: Problem, solution: FlatSolution) -> Iterator[str]:
         if _peak(holds) > engine.units:
             yield f"engine {engine.name!r} gives more than its {engine.units} units"
         for u, spans in named.items():
-            if any(b[0] < a[1] for a, b in pairwise(sorted(s for s in spans if s[0] < s[1]))):
+            long = sorted(span for span in spans if span[0] < span[1])
+            acts = [begin for begin, end in spans if begin == end]
+            if any(b[0] < a[1] for a, b in pairwise(long)) or any(a < act < b for act in acts for a, b in long):
                 yield f"{engine.name}[{u}] does two things at once"
 
 
