@@ -21,7 +21,8 @@ from hexloom.formulations.flat.model import FlatModel, FlatSolution
 from hexloom.formulations.flat.search import BROKEN, CONTRADICTED
 from hexloom.formulations.flat.verify import broken_rule
 from hexloom.formulations.greedy import ANY, Policy, list_schedule
-from hexloom.formulations.local_search import LocalSearch
+from hexloom.formulations.local_search import Found, LocalSearch
+from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -179,8 +180,6 @@ def worst_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Local search gives up after one list schedule in a bad order, so that there is something to improve."""
 
     def run_once(self: LocalSearch, incumbents: Any = ()) -> Any:
-        from hexloom.formulations.local_search import Found
-
         p = self.problem
         decision = list_schedule(p, Policy(tuple(-float(i) for i in range(len(p.ops))), (ANY,) * len(p.ops)))
         assert decision is not None
@@ -209,8 +208,6 @@ def test_the_honest_solver_proves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a gap for search to close."""
-    from hexloom.optimizer import solve as solve_module
-
     monkeypatch.setattr(solve_module, "configuration_bound", lambda *_, **__: None)
 
 
