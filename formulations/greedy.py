@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ANY", "Listed", "Policy", "list_from", "list_schedule"]
 
-HEADROOM = (0.04, 0.08, 0.15, 0.25, 0.4)
+HEADROOM = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4)
 """Shares of the scratchpad that are left out of the count of bytes, tried in turn until the buffers can be placed."""
 
 

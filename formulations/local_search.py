@@ -190,13 +190,14 @@ class LocalSearch:
         by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
         best: _Tried | None = None
+        apart = _keep_apart(self.problem)
         for careful in (False, True):
             if careful and best is not None and self._headroom == 0:
                 break
             for priority in (tail, by_task, in_file):
                 for modes in dict.fromkeys((open_modes, fastest)):
-                    best = _better(best, self._try(Policy(priority, modes, careful=careful)))
-                    if self._proven:
+                    best = _better(best, self._try(Policy(priority, modes, apart, careful=careful)))
+                    if self._proven or (best is not None and self.limit.reached):
                         return best
         return best
 
@@ -341,6 +342,28 @@ class LocalSearch:
             i = rng.randrange(n)
             priority[i] = priority[rng.randrange(n)] + rng.choice((-1.0, 1.0))
         return replace(policy, priority=tuple(priority))
+
+
+def _keep_apart(problem: Problem) -> Guards:
+    """Order the tasks whose hungriest ops do not fit into the scratchpad together: the one in the file first."""
+    hungriest: dict[str, int] = {}
+    sources: dict[str, list[int]] = {}
+    sinks: dict[str, list[int]] = {}
+    for i, op in enumerate(problem.ops):
+        need = sum(problem.buffers[b].occupied_bytes for b in problem.op_buffers[i])
+        hungriest[op.task] = max(hungriest.get(op.task, 0), need)
+        if not problem.predecessors[i]:
+            sources.setdefault(op.task, []).append(i)
+        if not problem.successors[i]:
+            sinks.setdefault(op.task, []).append(i)
+    guards: list[tuple[int, int]] = []
+    earlier: list[str] = []
+    for task, need in hungriest.items():
+        rival = next((t for t in reversed(earlier) if need + hungriest[t] > problem.scratchpad.available_bytes), None)
+        if rival is not None and need:
+            guards += [(a, b) for a in sinks.get(rival, ()) for b in sources.get(task, ())]
+        earlier.append(task)
+    return tuple(guards)
 
 
 def _better(best: _Tried | None, found: _Tried | None) -> _Tried | None:

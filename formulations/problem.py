@@ -8,6 +8,7 @@ share nothing else with them.
 from __future__ import annotations
 
 import hashlib
+import heapq
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, Self
@@ -265,12 +266,13 @@ class Problem(Frozen):
         missing = [len(p) for p in self.predecessors]
         ready = [i for i, count in enumerate(missing) if count == 0]
         order: list[int] = []
-        for op in ready:
+        while ready:
+            op = heapq.heappop(ready)
             order.append(op)
             for nxt in self.successors[op]:
                 missing[nxt] -= 1
                 if missing[nxt] == 0:
-                    ready.append(nxt)
+                    heapq.heappush(ready, nxt)
         return tuple(order)
 
     @cached_property

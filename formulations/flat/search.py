@@ -86,29 +86,37 @@ class _Search:
         self.notes: list[str] = []
 
     def run(self) -> FlatFound:
-        closed = interrupted = False
+        exhausted = interrupted = False
+        lower = self.bound
         try:
             for addresses in (False, True):
-                if closed or self._left <= 0 or (addresses and self.unpacked is None):
+                if exhausted or self._left <= 0 or (addresses and self.unpacked is None):
                     break
-                status = self._solve(addresses=addresses, seconds=self._left).status
-                closed = status in ("INFEASIBLE", "OPTIMAL") and self._nothing_shorter(status, addresses=addresses)
+                outcome = self._solve(addresses=addresses, seconds=self._left)
+                if outcome.status in ("INFEASIBLE", "OPTIMAL"):
+                    exhausted = self._confirm(outcome, addresses=addresses)
         except KeyboardInterrupt:
             interrupted = True
-        closed = closed and not self.notes
         notes = tuple(self.notes)
+        if notes:
+            exhausted, self.bound = False, lower
         if self.best is None:
-            return FlatFound(None, None, 0, closed, interrupted, notes)
-        bound = self.best[1].makespan if closed else self.bound
-        return FlatFound(*self.best, bound, interrupted=interrupted, notes=notes)
+            return FlatFound(None, None, 0, exhausted, interrupted, notes)
+        return FlatFound(*self.best, min(self.bound, self.best[1].makespan), interrupted=interrupted, notes=notes)
 
-    def _nothing_shorter(self, claimed: str, *, addresses: bool) -> bool:
-        """Ask again, in another way, whether there is anything below the best; what turns up is taken."""
+    def _confirm(self, outcome: Outcome, *, addresses: bool) -> bool:
+        """Ask again, in another way, whether there is anything below what was found; raise the bound if there is not.
+
+        Return whether there is nothing better than the best at all: a solution of the model can be out of reach of a
+        plan, because its buffers cannot be packed or the hardware serves transfers in another order.
+        """
         if self._left <= 0:
             return False
-        before = self.best
-        again = self._solve(addresses=addresses, seconds=self._left, presolve=False)
-        if claimed == "INFEASIBLE" and self.best is not before:
+        upper = self._upper
+        if outcome.solution is not None:
+            upper = min(upper, outcome.solution.makespan - 1)
+        again = self._solve(addresses=addresses, seconds=self._left, presolve=False, upper=upper)
+        if again.solution is not None and broken_rule(self.problem, again.solution) is None:
             self._note(CONTRADICTED)
         if again.status != "INFEASIBLE" or again.solution is not None:
             return False
@@ -117,7 +125,8 @@ class _Search:
             makespan = self.best[1].makespan
             if self._ask(addresses, self._left, True, (makespan, makespan), None).status == "INFEASIBLE":
                 self._note(CONTRADICTED)
-        return not self.notes
+        self.bound = max(self.bound, upper + 1)
+        return upper >= self._upper
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
@@ -134,10 +143,11 @@ class _Search:
         """Largest makespan still of interest."""
         return self.problem.horizon_ticks if self.best is None else self.best[1].makespan - 1
 
-    def _solve(self, *, addresses: bool, seconds: float, presolve: bool = True) -> Outcome:
-        if self._upper < self.bound:
-            return Outcome("INFEASIBLE", self._upper + 1, None)
-        return self._ask(addresses, seconds, presolve, (self.bound, self._upper), self._take)
+    def _solve(self, *, addresses: bool, seconds: float, presolve: bool = True, upper: int | None = None) -> Outcome:
+        upper = self._upper if upper is None else upper
+        if upper < self.bound:
+            return Outcome("INFEASIBLE", upper + 1, None)
+        return self._ask(addresses, seconds, presolve, (self.bound, upper), self._take)
 
     def _ask(
         self,
@@ -164,12 +174,15 @@ class _Search:
         if wrong is not None:
             self._note(f"{BROKEN}: {wrong}")
             return
-        decision = decision_of(self.problem, solution)
-        if decision is None:
-            self.unpacked = solution
-            return
-        simulated = self.evaluate(self.problem, decision)
-        if not simulated.late and (self.best is None or simulated.makespan < self.best[1].makespan):
-            self.best = decision, simulated
-            if self.on_progress is not None:
-                self.on_progress(simulated.makespan, self.bound)
+        for hold in (False, True):
+            decision = decision_of(self.problem, solution, hold_transfers=hold)
+            if decision is None:
+                self.unpacked = solution
+                return
+            simulated = self.evaluate(self.problem, decision)
+            if not simulated.late and (self.best is None or simulated.makespan < self.best[1].makespan):
+                self.best = decision, simulated
+                if self.on_progress is not None:
+                    self.on_progress(simulated.makespan, self.bound)
+            if not simulated.late and simulated.makespan <= solution.makespan:
+                return
