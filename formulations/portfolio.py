@@ -29,7 +29,7 @@ FLAT_OPS = 4000
 class Found:
     """The best decision with its simulated times, and what was proven by search: a bound (0: none), infeasibility.
 
-    ``no_order`` is the stronger proof that no order of the ops fits in bytes.
+    ``no_order`` is the stronger proof that no order of the ops fits in bytes. ``notes`` tell where the solver erred.
     """
 
     best: tuple[Decision, Simulated] | None
@@ -38,6 +38,7 @@ class Found:
     proven_infeasible: bool
     interrupted: bool
     no_order: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def search(
@@ -82,4 +83,4 @@ def _search(
     if improved.decision is not None and improved.simulated is not None:
         best = improved.decision, improved.simulated
     bound = improved.bound if improved.bound > lower else 0
-    return Found(best, bound, found.evaluations, improved.infeasible, improved.interrupted)
+    return Found(best, bound, found.evaluations, improved.infeasible, improved.interrupted, notes=improved.notes)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hexloom.formulations.problem import Mode, Problem
     from hexloom.optimizer.schedule import BoundRow
@@ -139,6 +139,8 @@ def check_arithmetic(problem: Problem, rows: Sequence[BoundRow]) -> list[str]:
         values: Iterator[int]
         if row.name == "critical_path":
             values = iter([_path(problem, window)])
+        elif row.name == "scratchpad":
+            values = iter([_bytes_in_time(problem, window)])
         elif row.name not in ("engine_work", "channel_bytes", "heads_tails", "steady_interval"):
             messages.append(f"bound {row.name!r} is not known")
             continue
@@ -168,6 +170,41 @@ def _path(problem: Problem, window: Windows) -> int:
         start = max((end[p] for p in problem.predecessors[i]), default=problem.entry_ticks)
         end[i] = start + int(window.shortest[i])
     return max(end.values())
+
+
+def _bytes_in_time(problem: Problem, window: Windows) -> int:
+    """Return what buffers occupy for as long as their users need, over the bytes that are not resident."""
+    room = problem.scratchpad.available_bytes
+    total = 0
+    first: list[int] = []
+    last: list[int] = []
+    rank = {i: k for k, i in enumerate(problem.topological_order)}
+    for buffer in problem.buffers:
+        if buffer.resident:
+            room -= buffer.occupied_bytes
+        elif buffer.occupied_bytes and buffer.ops:
+            users = [problem.op_index[name] for name in buffer.ops]
+            total += buffer.occupied_bytes * _span(problem, window, users, rank)
+            first += [int(window.head[u]) for u in users]
+            last += [int(window.tail[u]) for u in users]
+    return min(first) + min(last) - (-total // room) if total and room > 0 else 0
+
+
+def _span(problem: Problem, window: Windows, users: Sequence[int], rank: Mapping[int, int]) -> int:
+    """Longest path from the start of a user to the end of one, found backwards from the ends."""
+    floor = min(rank[u] for u in users)
+    needed, stack = set(users), list(users)
+    while stack:
+        for p in problem.predecessors[stack.pop()]:
+            if rank[p] >= floor and p not in needed:
+                needed.add(p)
+                stack.append(p)
+    reach: dict[int, int] = {}
+    for i in sorted(needed, key=rank.__getitem__):
+        before = [reach[p] for p in problem.predecessors[i] if p in reach]
+        if i in users or before:
+            reach[i] = int(window.shortest[i]) + max(before, default=0)
+    return max(reach[u] for u in users)
 
 
 def _windowed(one: Work, window: Windows) -> Iterator[int]:

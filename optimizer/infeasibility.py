@@ -61,7 +61,7 @@ def explain_shortfall(problem: Problem, found: Shortfall) -> Infeasibility:
         )
         levers.append("move a pin or a deadline, or enlarge the scratchpad")
     else:
-        message = _bytes_message(found, what)
+        message = _bytes_message(problem, found, what)
         levers += _bytes_levers(problem, found, what)
     return Infeasibility(
         kind=found.kind,
@@ -78,13 +78,14 @@ def explain_shortfall(problem: Problem, found: Shortfall) -> Infeasibility:
     )
 
 
-def _bytes_message(found: Shortfall, what: str) -> str:
+def _bytes_message(problem: Problem, found: Shortfall, what: str) -> str:
     held = [f"{n}@{a}+{s}" if a is not None else f"{n} {format_bytes(s)}" for n, s, a in found.holders]
     if found.kind == "largest_gap":
+        free = problem.scratchpad.available_bytes - sum(size for _, size, _ in found.holders[1:])
         return (
             f"{what}: no room for buffer {found.holders[0][0]!r} in one piece beside the pinned {', '.join(held[1:])}: "
             f"wanted {_plain_bytes(found.need)}, largest gap {_plain_bytes(found.have)}, "
-            f"short {_plain_bytes(found.short)}"
+            f"short {_plain_bytes(found.short)}, free {_plain_bytes(free)} in all"
         )
     if found.kind == "pin":
         short = _plain_bytes(found.short)

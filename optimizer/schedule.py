@@ -73,7 +73,7 @@ class Schedule(Frozen):
     """A checked schedule of one problem; all times in ticks of ``problem.tick_us``.
 
     ``certificate`` says what proves the best bound: ``arithmetic``, the prices in ``dual``, or ``search``, which only
-    another search can confirm.
+    another search can confirm. ``notes`` say in words what a reader should know of the search.
     """
 
     schema_: Literal["hexloom.schedule/1"] = Field(default="hexloom.schedule/1", alias="schema")
@@ -95,6 +95,7 @@ class Schedule(Frozen):
     baselines: dict[str, int | None]
     gain: Gain | None
     advice: Advice | None
+    notes: tuple[str, ...] = ()
     problem: Problem
     plan: Plan
     rows: tuple[OpRow, ...]

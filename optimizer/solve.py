@@ -17,7 +17,7 @@ from hexloom.formulations.feasibility import Shortfall, first_shortfall
 from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem
 from hexloom.formulations.serial_order import least_bytes
-from hexloom.hwmodels import Machine, load_hw
+from hexloom.hwmodels import Machine, format_bytes, load_hw
 from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
@@ -58,6 +58,7 @@ class Result:
     wall_s: float
     evaluations: int = 0
     interrupted: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def makespan_us(self) -> Fraction | None:
@@ -184,13 +185,29 @@ def solve(
             return _infeasible(
                 problem, Shortfall("order", None, "scratchpad", least_bytes(problem), have, "B"), started
             )
-        return Result("LIMIT", None, None, time.monotonic() - started, outcome.evaluations, outcome.interrupted)
-    schedule = _schedule(lowered, _all_bounds(bounds, outcome), dual, found, outcome.best[0], work, machine, seed)
+        wall = time.monotonic() - started
+        return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
+    rows = _all_bounds(bounds, outcome)
+    schedule = _schedule(lowered, rows, dual, found, outcome.best[0], work, machine, seed, outcome.notes)
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
     wall = time.monotonic() - started
-    return Result(schedule.status, schedule, None, wall, outcome.evaluations, outcome.interrupted)
+    return Result(schedule.status, schedule, None, wall, outcome.evaluations, outcome.interrupted, schedule.notes)
+
+
+def _notes(problem: Problem) -> tuple[str, ...]:
+    """Return what arithmetic says of a constraint that never acts."""
+    at = 0
+    for buffer in sorted(problem.buffers, key=lambda b: (-b.align_bytes, -b.occupied_bytes)):
+        at = -(-at // buffer.align_bytes) * buffer.align_bytes + buffer.occupied_bytes
+    available = problem.scratchpad.available_bytes
+    if not 0 < at <= available or any(b.address is not None for b in problem.buffers):
+        return ()
+    return (
+        f"the scratchpad cannot bind: all buffers side by side take {format_bytes(at)} of {format_bytes(available)}; "
+        "it was left out of the search",
+    )
 
 
 def _all_bounds(bounds: Bounds, outcome: Found) -> tuple[BoundRow, ...]:
@@ -241,6 +258,7 @@ def _schedule(
     work: Workload | Problem,
     machine: Machine | None,
     seed: int | None,
+    notes: tuple[str, ...],
 ) -> Schedule:
     problem = lowered.problem
     plan = make_plan(problem, decision)
@@ -275,6 +293,7 @@ def _schedule(
         baselines=quoted,
         gain=gain,
         advice=advice,
+        notes=(*_notes(problem), *notes),
         problem=problem,
         plan=plan,
         rows=_rows(problem, timeline),

@@ -124,8 +124,9 @@ def _units(problem: Problem, solution: FlatSolution) -> tuple[tuple[tuple[int, .
             ids = solution.units.get((i, k)) or use.unit_ids
             if ids is None:
                 ids = tuple([u for u, until in enumerate(lanes) if until <= solution.start[i]][: use.units])
+            thread = engines[use.engine].kind == "worker"
             for u in ids:
-                lanes[u] = solution.start[i] + mode.overhead_ticks + use.ticks
+                lanes[u] = solution.start[i] + (mode.overhead_ticks + use.ticks if thread else mode.duration_ticks)
             mine.append(ids)
         found[i] = tuple(mine)
     return tuple(found)
