@@ -30,7 +30,7 @@ def least_end(tables: Tables, state: State) -> int:
                     begin = ends[p]
             begins[i] = begin
             end = begin + tables.shortest[i]
-        elif phase == RUNNING or phase == POLLING:
+        elif phase in (RUNNING, POLLING):
             end = state.when[i]
         else:
             way = tables.ways[i][state.mode[i]]
@@ -54,7 +54,7 @@ def least_end(tables: Tables, state: State) -> int:
             phase = phases[i]
             if phase == FRESH:
                 begin = begins[i] + lead
-            elif load.pipe >= 0 and (phase == QUEUED or phase == ISSUING):
+            elif load.pipe >= 0 and (phase in (QUEUED, ISSUING)):
                 begin = now
             else:
                 continue

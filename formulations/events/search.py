@@ -36,7 +36,7 @@ from hexloom.formulations.events.state import (
 from hexloom.formulations.events.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from hexloom.formulations.decision import Evaluate, Simulated
     from hexloom.formulations.events.state import State
@@ -58,7 +58,7 @@ Best = tuple[Decision, "Simulated"]
 class SearchLimits:
     """When to stop: after so many states, or ``seconds`` of wall time (None: only states count)."""
 
-    states: int = 200_000
+    states: int = 1_000_000
     seconds: float | None = None
     spent: int = 0
     stopped: bool = False
@@ -78,7 +78,7 @@ class EventFound:
     """The best decision, and what is proven.
 
     ``proven``: no event-driven plan is shorter; where ``free_start``, none with any other start times either.
-    ``infeasible``: there is no plan at all. ``states`` were visited.
+    ``infeasible``: there is no plan at all. ``states`` were visited. ``interrupted``: the best is the best so far.
     """
 
     best: Best | None
@@ -86,6 +86,7 @@ class EventFound:
     infeasible: bool
     free_start: bool
     states: int
+    interrupted: bool = False
 
 
 def search_events(
@@ -103,21 +104,14 @@ def search_events(
     if never_fits(tables):
         return EventFound(incumbent, False, incumbent is None, tables.monotone, 0)
     run = _Search(tables, evaluate, incumbent, lower, limit)
-    static = side_by_side(tables)
-    run.offsets = static
-    run.count_bytes = static is None
-    run.run()
-    if run.unpacked < run.upper and not limit.stopped:
-        # A run that fits in bytes has no addresses: ask again with addresses as part of the state.
-        run.options = candidates(tables)
-        if run.options is not None:
-            run.reached.clear()
-            run.unpacked = FAR
-            run.run()
-    proven = not limit.stopped and run.unpacked >= run.upper or run.upper <= lower
-    return EventFound(
-        run.best, proven and run.best is not None, proven and run.best is None, tables.monotone, limit.spent
-    )
+    interrupted = False
+    try:
+        run.bytes_then_addresses()
+    except KeyboardInterrupt:
+        limit.stopped = interrupted = True
+    proven = (not limit.stopped and run.unpacked >= run.upper) or run.upper <= lower
+    infeasible = proven and run.best is None
+    return EventFound(run.best, proven and not infeasible, infeasible, tables.monotone, limit.spent, interrupted)
 
 
 class _Search:
@@ -134,22 +128,36 @@ class _Search:
         self.offsets: tuple[int, ...] | None = None
         self.count_bytes = False
         self.options: list[list[int]] | None = None
+        self.resident_places: tuple[tuple[int, int], ...] = ()
         self.unpacked = FAR
         """The shortest run that was dropped because its buffers found no addresses."""
 
-    def run(self) -> None:
+    def bytes_then_addresses(self) -> None:
+        """Search with the bytes in use as part of the state, then, where that is not enough, with addresses."""
+        self.offsets = side_by_side(self.tables)
+        self.count_bytes = self.offsets is None
+        self._run()
+        if self.unpacked < self.upper and not self.limit.stopped:
+            self.options = candidates(self.tables)
+            if self.options is not None:
+                self.reached.clear()
+                self.unpacked = FAR
+                self._run()
+
+    def _run(self) -> None:
         """Search depth first, the most promising state first."""
         tables = self.tables
         residents = [b for b, buffer in enumerate(tables.problem.buffers) if buffer.resident and tables.size[b]]
         used = sum(tables.size[b] for b in residents)
         if self.count_bytes and used > tables.capacity:
             return
-        roots = [()] if self.options is None else placements(tables, self.options, {}, residents)
+        roots: Iterable[tuple[tuple[int, int], ...]] = ((),)
+        if self.options is not None:
+            roots = placements(tables, self.options, {}, residents)
         stack: list[tuple[int, State]] = []
         for placed in roots:
             state = first_state(tables, used)
             state.places = dict(placed)
-            state.path = None
             self.resident_places = placed
             stack.append((least_end(tables, state), state))
             self._drain(stack)
@@ -275,7 +283,7 @@ class _Search:
             named = tuple(ask.first + u for u in ask.ids)
             return [named] if all(state.lanes[lane] == IDLE for lane in named) else []
         special, released = self.tables.special, state.released
-        free = [lane for lane in range(ask.first, ask.first + ask.count) if state.lanes[lane] == IDLE]
+        free = [lane for lane in range(ask.first, ask.first + ask.among) if state.lanes[lane] == IDLE]
         found: dict[tuple[object, ...], tuple[int, ...]] = {}
         for chosen in combinations(free, ask.units):
             alike = [(-1, released >> lane & 1) if not special >> lane & 1 else (lane, 0) for lane in chosen]

@@ -67,6 +67,17 @@ class State:
     pipes: list[list[tuple[int, int]]]
     pending: list[tuple[int, int]]
     places: dict[int, int]
+    now: int
+    over: int
+    fresh: int
+    alive: int
+    used: int
+    rank: int
+    seen: int
+    released: int
+    freed: bool
+    entry: bool
+    late: bool
     born: list[int]
     died: list[int]
     path: Step | None
@@ -114,7 +125,7 @@ def key_of(tables: Tables, state: State) -> tuple[object, ...]:
     now = state.now
     ops: list[int] = []
     for phase, when, mode in zip(state.phase, state.when, state.mode, strict=True):
-        if phase == FRESH or phase == OVER:
+        if phase in (FRESH, OVER):
             ops.append(-phase)
         elif phase == RUNNING:
             ops.append((when - now) * 8 + RUNNING)
@@ -203,7 +214,7 @@ def _poll(tables: Tables, state: State, i: int, way: Way) -> None:
 
 
 def _known(tables: Tables, state: State, i: int) -> None:
-    """The end of op ``i`` is known."""
+    """Note that the end of op ``i`` is known."""
     state.phase[i] = OVER
     state.over |= 1 << i
     state.seen |= 1 << i
@@ -253,7 +264,7 @@ def _happen(tables: Tables, state: State) -> None:
     for i, phase in enumerate(state.phase):
         if not TIMED[phase] or state.when[i] != now:
             continue
-        if phase == RUNNING or phase == POLLING:
+        if phase in (RUNNING, POLLING):
             _known(tables, state, i)
         elif phase == ISSUING:
             state.phase[i] = QUEUED

@@ -13,14 +13,14 @@ from hexloom.formulations.heads_tails import engine_demands
 
 
 class Ask(NamedTuple):
-    """Lanes that a mode holds: ``units`` of the lanes from ``first`` on, or those of ``ids``, for ``ticks``.
+    """Lanes that a mode holds: ``units`` of the ``among`` lanes from ``first`` on, or those of ``ids``, for ``ticks``.
 
     A lane is a unit of an engine that is no pipe. A unit without a thread is held until the result is known: only
     that can be observed.
     """
 
     first: int
-    count: int
+    among: int
     units: int
     ids: tuple[int, ...] | None
     ticks: int
@@ -88,7 +88,8 @@ class Tables:
         self.capacity = problem.scratchpad.available_bytes
         self.users = [sum(1 << problem.op_index[name] for name in set(b.ops)) for b in problem.buffers]
         self.buffers_of = [
-            tuple(b for b in mine if not problem.buffers[b].resident and self.size[b] > 0) for mine in problem.op_buffers
+            tuple(b for b in mine if not problem.buffers[b].resident and self.size[b] > 0)
+            for mine in problem.op_buffers
         ]
         self.lane_users = self._lane_users()
 
@@ -173,6 +174,6 @@ class Tables:
                 for ask in way.asks:
                     if ask is None:
                         continue
-                    for u in ask.ids if ask.ids is not None else range(ask.count):
+                    for u in ask.ids if ask.ids is not None else range(ask.among):
                         found[ask.first + u] |= 1 << i
         return found
