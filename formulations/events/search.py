@@ -25,6 +25,7 @@ from hexloom.formulations.events.state import (
     ARRIVED,
     FLYING,
     IDLE,
+    ISSUING,
     QUEUED,
     Step,
     first_state,
@@ -52,6 +53,16 @@ LOOK_EVERY = 256
 FAR = 2**62
 
 Best = tuple[Decision, "Simulated"]
+
+Choice = tuple[tuple[int, ...], tuple[int, ...]]
+"""A kind of choice, equal for alike lanes, and the lanes."""
+
+NO_LANES: Choice = ((), ())
+
+Name = tuple[int, int, tuple[tuple[int, ...], ...], tuple[tuple[int, int], ...]]
+"""An action, its mode, the kind of its lanes, and the places of the buffers that it brings to life."""
+
+Taken = frozenset[Name]
 
 
 @dataclass
@@ -200,22 +211,47 @@ class _Search:
         return False
 
     def _rounds(self, state: State) -> Iterator[State]:
-        """Yield the state after every choice of actions in this round; each is the caller's to change."""
-        known = {key_of(self.tables, state)}
-        stack = [state]
+        """Yield the state after every choice of actions in this round; each is the caller's to change.
+
+        In whatever order the same actions begin at one instant, the same comes of it.
+        """
+        nothing: Taken = frozenset()
+        known = {nothing}
+        stack = [(state, nothing)]
         while stack:
-            at = stack.pop()
+            at, taken = stack.pop()
             self.limit.spend()
             if self.limit.stopped:
                 return
-            for after in self._actions(at):
-                key = key_of(self.tables, after)
-                if key not in known:
-                    known.add(key)
-                    stack.append(after)
-            yield at
+            forced = self._forced(at) if self.tables.monotone else -1
+            for name, after in self._starts(at, forced) if forced >= 0 else self._actions(at):
+                more = taken | {name}
+                if more not in known:
+                    known.add(more)
+                    stack.append((after, more))
+            if forced < 0:
+                yield at
 
-    def _actions(self, state: State) -> Iterator[State]:
+    def _forced(self, state: State) -> int:
+        """Return an op that may as well begin now, or -1: nothing else but what follows it can use its lanes.
+
+        Only where no transfers contend: there an op that begins earlier delays nothing but who needs its lanes or
+        its bytes.
+        """
+        tables = self.tables
+        for i, lanes in tables.alone:
+            if not state.fresh >> i & 1 or tables.before[i] & ~state.over:
+                continue
+            others = state.fresh & ~tables.below[i]
+            if any(tables.lane_users[lane] & others or state.lanes[lane] != IDLE for lane in lanes):
+                continue
+            if lanes and any(phase in (ISSUING, QUEUED, FLYING, ARRIVED) for phase in state.phase):
+                continue
+            if not lanes or state.entry or tables.before[i] & state.seen or any(state.released >> u & 1 for u in lanes):
+                return i
+        return -1
+
+    def _actions(self, state: State) -> Iterator[tuple[Name, State]]:
         tables = self.tables
         for i, phase in enumerate(state.phase):
             if state.fresh >> i & 1:
@@ -228,7 +264,7 @@ class _Search:
                     after = state.copy()
                     wait(tables, after, i, way)
                     after.path = Step(~i, state.mode[i], (), -1, (), state.path)
-                    yield after
+                    yield (~i, 0, (), ()), after
 
     def _fits(self, state: State, i: int) -> bool:
         if not self.count_bytes:
@@ -237,7 +273,7 @@ class _Search:
         new = sum(tables.size[b] for b in tables.buffers_of[i] if not state.alive >> b & 1)
         return state.used + new <= tables.capacity
 
-    def _starts(self, state: State, i: int) -> Iterator[State]:
+    def _starts(self, state: State, i: int) -> Iterator[tuple[Name, State]]:
         tables = self.tables
         anyway = (
             state.entry
@@ -249,7 +285,8 @@ class _Search:
         for m, way in enumerate(tables.ways[i]):
             if way is None:
                 continue
-            for lanes in self._lane_choices(state, way):
+            for chosen in self._lane_choices(state, way):
+                alike, lanes = tuple(a for a, _ in chosen), tuple(mine for _, mine in chosen)
                 own = any(state.released >> lane & 1 for mine in lanes for lane in mine)
                 if way.owner >= 0:
                     own = bool(state.released >> way.owner & 1)
@@ -261,7 +298,7 @@ class _Search:
                     after.places.update(placed)
                     start(tables, after, i, m, way, lanes)
                     after.path = Step(i, m, lanes, guard, placed, state.path)
-                    yield after
+                    yield (i, m, alike, placed), after
 
     def _births(self, state: State, i: int) -> Iterator[tuple[tuple[int, int], ...]]:
         if self.options is None:
@@ -270,25 +307,26 @@ class _Search:
         born = [b for b in self.tables.buffers_of[i] if not state.alive >> b & 1]
         yield from placements(self.tables, self.options, state.places, born)
 
-    def _lane_choices(self, state: State, way: Way) -> Iterator[tuple[tuple[int, ...], ...]]:
+    def _lane_choices(self, state: State, way: Way) -> Iterator[tuple[Choice, ...]]:
         if way.owner >= 0:
             if state.lanes[way.owner] == IDLE:
-                yield ((),) * len(way.asks)
+                yield (NO_LANES,) * len(way.asks)
             return
-        yield from product(*[[()] if ask is None else self._lanes_for(state, ask) for ask in way.asks])
+        yield from product(*[[NO_LANES] if ask is None else self._lanes_for(state, ask) for ask in way.asks])
 
-    def _lanes_for(self, state: State, ask: Ask) -> list[tuple[int, ...]]:
+    def _lanes_for(self, state: State, ask: Ask) -> list[Choice]:
         """Return the choices of free lanes that differ: lanes that no mode names are alike."""
         if ask.ids is not None:
-            named = tuple(ask.first + u for u in ask.ids)
-            return [named] if all(state.lanes[lane] == IDLE for lane in named) else []
+            named = tuple([ask.first + u for u in ask.ids])
+            return [(named, named)] if all(state.lanes[lane] == IDLE for lane in named) else []
         special, released = self.tables.special, state.released
         free = [lane for lane in range(ask.first, ask.first + ask.among) if state.lanes[lane] == IDLE]
-        found: dict[tuple[object, ...], tuple[int, ...]] = {}
+        found: dict[tuple[int, ...], tuple[int, ...]] = {}
         for chosen in combinations(free, ask.units):
-            alike = [(-1, released >> lane & 1) if not special >> lane & 1 else (lane, 0) for lane in chosen]
-            found.setdefault(tuple(sorted(alike)), chosen)
-        return list(found.values())
+            alike = [lane if special >> lane & 1 else -1 - (released >> lane & 1) for lane in chosen]
+            alike.sort()
+            found.setdefault(tuple(alike), chosen)
+        return list(found.items())
 
     def _finish(self, state: State) -> None:
         """All ops are over: keep the run when it is shorter than the best and its buffers have addresses."""

@@ -92,6 +92,8 @@ class Tables:
             for mine in problem.op_buffers
         ]
         self.lane_users = self._lane_users()
+        self.below = self._below()
+        self.alone = self._alone()
 
     def _way(self, mode: Mode) -> Way | None:
         """Return the mode in numbers; None when it asks for more units than there are."""
@@ -176,4 +178,28 @@ class Tables:
                         continue
                     for u in ask.ids if ask.ids is not None else range(ask.among):
                         found[ask.first + u] |= 1 << i
+        return found
+
+    def _below(self) -> list[int]:
+        """For each op itself and all that follows it."""
+        found = [1 << i for i in range(self.n)]
+        for i in reversed(self.topological):
+            for after in self.problem.successors[i]:
+                found[i] |= found[after]
+        return found
+
+    def _alone(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Return ops of one mode without buffers, which have no choice of lanes: the op and its lanes."""
+        found = []
+        for i, ways in enumerate(self.ways):
+            way = ways[0]
+            if len(ways) > 1 or way is None or way.owner >= 0 or self.buffers_of[i]:
+                continue
+            lanes: list[int] = []
+            for ask in way.asks:
+                if ask is not None:
+                    ids = ask.ids if ask.ids is not None else range(ask.among)
+                    lanes += [ask.first + u for u in ids] if ask.units == len(ids) else [-1]
+            if -1 not in lanes:
+                found.append((i, tuple(lanes)))
         return found
