@@ -13,6 +13,7 @@ from unit.formulations.flat_models import accepts, best_of, flat_model
 from unit.small import buffer, held, move, on, problem, run
 
 from hexloom import check_schedule, solve
+from hexloom.formulations import portfolio
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat import guard as guard_module
 from hexloom.formulations.flat.extract import decision_of
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.problem import Problem
+
+
+@pytest.fixture(autouse=True)
+def solved_by_the_flat_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the small problems here from the search over events, which would leave nothing to the solver."""
+    monkeypatch.setattr(portfolio, "EVENT_OPS", 0)
 
 
 def everything() -> Problem:
