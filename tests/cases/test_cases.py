@@ -27,6 +27,7 @@ from cases.answers import (
 from cases.neutral import to_problem, to_workload
 
 from hexloom import InvalidInputError, Workload, solve
+from hexloom.formulations import portfolio
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat.guard import Guard, Outcome
 from hexloom.formulations.flat.model import FlatModel, FlatOptions, FlatSolution
@@ -347,6 +348,7 @@ def test_sol_06_a_verdict_against_a_verified_plan(
 ) -> None:
     """A solver that always says INFEASIBLE: the plan of the list scheduler stays, and the user is told."""
     monkeypatch.setattr(Guard, "solve", lambda *_: Outcome("INFEASIBLE", 0, None))
+    monkeypatch.setattr(portfolio, "EVENT_OPS", 0)
     monkeypatch.setattr(solve_module, "configuration_bound", lambda *_, **__: None)
     monkeypatch.setattr(solve_module, "lower_bounds", without_scratchpad)
     data = scaled(case("VTCM-07"), 1, 65535)

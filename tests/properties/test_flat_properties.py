@@ -175,6 +175,7 @@ def compare_whole(problem: Problem) -> None:
     found = best(problem)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(portfolio, "Guard", InProcess)
+        patch.setattr(portfolio, "EVENT_OPS", 0)
         result = solve(problem, seed=0, time_limit_s=0.2)
     event(f"{result.status} {result.certificate}")
     assert result.notes == () or not any("internal error" in note for note in result.notes)

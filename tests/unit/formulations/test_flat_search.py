@@ -156,11 +156,6 @@ def test_engines_given_twice_are_told() -> None:
 # --- a solver that lies ---------------------------------------------------------------------------------
 
 
-def hard() -> Problem:
-    """Arithmetic says 16, the best is 17, list schedules alone find 18 to 20: search has something to do."""
-    return problem(*(on("hvx", f"a{i}", 5, task="tu"[i % 2]) for i in range(9)))
-
-
 def in_process(job: Job, on_solution: Callable[[FlatSolution], None] | None) -> Outcome:
     flat = FlatModel(job.problem, job.heads_tails, job.options)
     if job.incumbent is not None:
@@ -206,21 +201,23 @@ def nearly() -> Problem:
 
 
 def test_the_honest_solver_proves(monkeypatch: pytest.MonkeyPatch) -> None:
+    only_cp_sat(monkeypatch)
     jobs = lying(monkeypatch, lambda n, job, take: in_process(job, take))
     result = solve(nearly(), seed=1, time_limit_s=1)
-    if result.certificate == "search":
-        assert len(jobs) == 3, "the claim, the second proof, and the incumbent that must not be denied"
-    assert (result.status, result.makespan_us, result.notes) == ("OPTIMAL", 4, ())
+    assert len(jobs) == 3, "the claim, the second proof, and the incumbent that must not be denied"
+    assert (result.status, result.makespan_us, result.certificate) == ("OPTIMAL", 4, "search")
+    assert result.notes == ()
 
 
-def without_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave a gap for search to close."""
+def only_cp_sat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a gap that only CP-SAT can close."""
     monkeypatch.setattr(solve_module, "configuration_bound", lambda *_, **__: None)
+    monkeypatch.setattr(portfolio, "EVENT_OPS", 0)
 
 
 @pytest.mark.parametrize("bound", [0, 99])
 def test_infeasible_always_is_contradicted_by_the_plan(monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
-    without_configuration(monkeypatch)
+    only_cp_sat(monkeypatch)
     lying(monkeypatch, lambda n, job, take: Outcome("INFEASIBLE", bound, None))
     result = solve(nearly(), seed=1, time_limit_s=0.5)
     assert result.status == "FEASIBLE"
@@ -233,7 +230,7 @@ def test_infeasible_always_is_contradicted_by_the_plan(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("second", ["UNKNOWN", "FEASIBLE", "OVERRUN", "DIED", "MODEL_INVALID", "OPTIMAL"])
 def test_infeasible_that_nobody_repeats_proves_nothing(monkeypatch: pytest.MonkeyPatch, second: str) -> None:
-    without_configuration(monkeypatch)
+    only_cp_sat(monkeypatch)
     lying(monkeypatch, lambda n, job, take: Outcome("INFEASIBLE" if n == 1 else second, 5, None))
     result = solve(nearly(), seed=1, time_limit_s=0.5)
     assert (result.status, result.makespan_us) == ("FEASIBLE", 4)
@@ -243,7 +240,7 @@ def test_infeasible_that_nobody_repeats_proves_nothing(monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("worst_first")
 def test_infeasible_while_something_shorter_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first run lies; the second finds the better plan, and the verdicts are no longer believed."""
-    without_configuration(monkeypatch)
+    only_cp_sat(monkeypatch)
 
     def lie(n: int, job: Job, take: Any) -> Outcome:
         return Outcome("INFEASIBLE", job.options.upper + 1, None) if n == 1 else in_process(job, take)
@@ -259,7 +256,7 @@ def test_infeasible_while_something_shorter_exists(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("bound", [0, 1, 7, 10**9])
 def test_optimal_with_a_wrong_bound(monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
     """A bound is never taken from a solver's word; without a solution nothing was found either."""
-    without_configuration(monkeypatch)
+    only_cp_sat(monkeypatch)
     lying(monkeypatch, lambda n, job, take: Outcome("OPTIMAL", bound, None))
     result = solve(improvable(), seed=1, time_limit_s=0.5)
     assert (result.status, result.makespan_us, result.lower_bound_us) == ("FEASIBLE", 7, 6)
@@ -267,7 +264,7 @@ def test_optimal_with_a_wrong_bound(monkeypatch: pytest.MonkeyPatch, bound: int)
 
 @pytest.mark.usefixtures("worst_first")
 def test_a_solution_that_breaks_a_rule_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_configuration(monkeypatch)
+    only_cp_sat(monkeypatch)
 
     def lie(n: int, job: Job, take: Any) -> Outcome:
         count = len(job.problem.ops)
@@ -292,6 +289,7 @@ def test_infeasible_without_an_incumbent_needs_two(monkeypatch: pytest.MonkeyPat
         buffers=(buffer("x", 4, "a", "c", address=0), buffer("y", 4, "b", address=0)),
         capacity=8,
     )
+    only_cp_sat(monkeypatch)
     lying(monkeypatch, lambda n, job, take: Outcome("INFEASIBLE" if n % 2 else "UNKNOWN", 0, None))
     assert solve(p, seed=1, time_limit_s=0.2).status == "LIMIT"
     lying(monkeypatch, lambda n, job, take: in_process(job, take))
@@ -335,7 +333,7 @@ def child(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 def test_a_child_that_never_answers_is_cut(child: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     child("import time; time.sleep(600)")
-    without_configuration(monkeypatch)
+    only_cp_sat(monkeypatch)
     monkeypatch.setattr(guard_module, "GRACE_S", 0.2)
     started = time.monotonic()
     result = solve(nearly(), time_limit_s=1)
@@ -345,7 +343,7 @@ def test_a_child_that_never_answers_is_cut(child: Callable[[str], None], monkeyp
 
 def test_a_child_that_dies_loses_nothing(child: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     child("os._exit(3)")
-    without_configuration(monkeypatch)
+    only_cp_sat(monkeypatch)
     started = time.monotonic()
     result = solve(nearly(), time_limit_s=2)
     assert time.monotonic() - started < 8
@@ -355,7 +353,7 @@ def test_a_child_that_dies_loses_nothing(child: Callable[[str], None], monkeypat
 @pytest.mark.usefixtures("worst_first")
 def test_what_was_found_before_death_counts(child: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     child(SOLVE_FIRST + "    os._exit(3)")
-    without_configuration(monkeypatch)
+    only_cp_sat(monkeypatch)
     result = solve(improvable(), time_limit_s=3)
     assert result.makespan_us == 6
 
