@@ -33,7 +33,7 @@ from hexloom.optimizer.kernels import KERNELS
 from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.schedule import Schedule, write_whole
 from hexloom.optimizer.solve import CheckFailedError, Result, solve
-from hexloom.optimizer.workload import Workload, read_data
+from hexloom.optimizer.workload import Workload, read_data, wrong_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,8 +174,12 @@ def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
 
 
 def _load_schedule(source: Path) -> Schedule:
+    data = read_data(source)
+    fault = wrong_kind(data, "schedule")
+    if fault is not None:
+        raise InvalidInputError(f"{source}: {fault}")
     try:
-        return Schedule.model_validate(read_data(source))
+        return Schedule.model_validate(data)
     except ValidationError as error:
         raise InvalidInputError(f"{source}: not a schedule: {explain(error, Schedule)}") from None
 

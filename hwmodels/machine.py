@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hexloom.hwmodels.errors import MachineFileError, did_you_mean
+from hexloom.hwmodels.plain_data import PlainLoader, extent_fault, unreadable
 from hexloom.hwmodels.quantity import exact, format_bytes
 from hexloom.hwmodels.sections import (
     L2,
@@ -210,21 +211,6 @@ def _replaced(what: str, old: Quantity, wanted: str | int | float | Fraction) ->
     return new
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """A safe loader that refuses a key given twice, where plain YAML would take the last one silently."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            if isinstance(key_node, yaml.ScalarNode):
-                if key_node.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"key {key_node.value!r} is given twice", key_node.start_mark
-                    )
-                seen.add(key_node.value)
-        return super().construct_mapping(node, deep)
-
-
 def list_hw() -> tuple[str, ...]:
     """Return the names of the machines that come with the package."""
     data = importlib.resources.files("hexloom.hwmodels") / "data"
@@ -249,7 +235,7 @@ def load_hw(name_or_path: str | Path) -> Machine:
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")) or "/" in text:
         try:
-            content = Path(name_or_path).read_text(encoding="utf-8")
+            content = Path(name_or_path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise MachineFileError(f"machine file {text!r} cannot be read: {reason}") from None
@@ -271,12 +257,17 @@ def _load_shipped(name: str) -> Machine:
 
 def _parse(content: str, where: str) -> Machine:
     try:
-        data = yaml.load(content, Loader=_UniqueKeyLoader)  # a SafeLoader
+        data = yaml.load(content, Loader=PlainLoader)  # a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f" line {mark.line + 1}:"
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise MachineFileError(f"{where}:{line} not valid YAML: {problem}") from None
+    except (RecursionError, ValueError) as error:
+        raise MachineFileError(f"{where}: cannot be read: {unreadable(error)}") from None
+    fault = extent_fault(data)
+    if fault is not None:
+        raise MachineFileError(f"{where}: {fault}")
     return _validate(data, where)
 
 

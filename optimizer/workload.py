@@ -5,15 +5,28 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
+from hexloom.hwmodels.plain_data import PlainLoader, extent_fault, unreadable
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Copy, Explicit, MatmulW4A16, RmsNorm
 from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec, explain
+
+LONGEST_FLOW_YAML = 100_000
+"""Characters up to which text that begins like JSON, and is none, is tried as YAML."""
+
+READERS = {
+    "workload": "`hexloom solve` reads it",
+    "problem": "`hexloom solve` reads it",
+    "schedule": "`hexloom check` reads it",
+    "machine": "give it as --hw",
+}
+"""What to do with each file of hexloom."""
 
 
 def _kernel(data: Any) -> str:
@@ -85,7 +98,11 @@ class Workload(Spec):
     def from_data(cls, data: Any, source: str = "workload") -> Workload:
         """Validate plain data; ``source`` names it in errors."""
         if not isinstance(data, dict):
-            raise InvalidInputError(f"{source}: expected keys and values, got {type(data).__name__}")
+            got = "nothing" if data is None else type(data).__name__
+            raise InvalidInputError(f"{source}: expected keys and values, got {got}")
+        fault = extent_fault(data) or wrong_kind(data, "workload")
+        if fault is not None:
+            raise InvalidInputError(f"{source}: {fault}")
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -115,17 +132,13 @@ class Workload(Spec):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """Refuses a key that is written twice; plain YAML would keep the last one silently."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, str | int) and key in seen:
-                raise yaml.MarkedYAMLError(problem=f"key {key!r} is written twice", problem_mark=key_node.start_mark)
-            seen.add(key if isinstance(key, str | int) else id(key_node))
-        return super().construct_mapping(node, deep)
+def wrong_kind(data: Any, wanted: str) -> str | None:
+    """Return what ``data`` is where its schema says that it is another file of hexloom than ``wanted``."""
+    schema = data.get("schema") if isinstance(data, dict) else None
+    kind = schema.removeprefix("hexloom.").partition("/")[0] if isinstance(schema, str) else ""
+    if kind == wanted or kind not in READERS:
+        return None
+    return f"this is a {kind}, not a {wanted}: {READERS[kind]}"
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -139,21 +152,16 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def read_data(path: Path) -> Any:
     """Read YAML or JSON from ``path`` (``-``: standard input) into plain data; one-line errors."""
-    import sys
-
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidInputError(f"{path}: cannot be read: {reason}") from None
+    text = _text(path)
     try:
         if path.suffix == ".json":
-            return json.loads(text, object_pairs_hook=_unique_keys)
+            return _flat(json.loads(text, object_pairs_hook=_unique_keys), path)
         if text.lstrip().startswith("{"):
             # JSON without a name, such as a schedule from a pipe; the YAML reader would take minutes for it.
-            with contextlib.suppress(json.JSONDecodeError):
-                return json.loads(text, object_pairs_hook=_unique_keys)
-        return yaml.load(text, Loader=_UniqueKeys)
+            short = len(text) <= LONGEST_FLOW_YAML
+            with contextlib.suppress(*[json.JSONDecodeError] if short else []):
+                return _flat(json.loads(text, object_pairs_hook=_unique_keys), path)
+        return _flat(yaml.load(text, Loader=PlainLoader), path)
     except json.JSONDecodeError as error:
         raise InvalidInputError(f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
     except yaml.YAMLError as error:
@@ -161,5 +169,26 @@ def read_data(path: Path) -> Any:
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         what = " ".join(str(getattr(error, "problem", None) or error).split())
         raise InvalidInputError(f"{path}: not YAML{where}: {what}") from None
+    except InvalidInputError:
+        raise
     except (RecursionError, ValueError) as error:
-        raise InvalidInputError(f"{path}: cannot be read: {error}") from None
+        raise InvalidInputError(f"{path}: cannot be read: {unreadable(error)}") from None
+
+
+def _text(path: Path) -> str:
+    if str(path) == "-" and sys.stdin is None:
+        raise InvalidInputError("-: standard input is closed")
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path}: cannot be read: {unreadable(error)}") from None
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return text.removeprefix("\ufeff")
+
+
+def _flat(data: Any, path: Path) -> Any:
+    fault = extent_fault(data)
+    if fault is not None:
+        raise InvalidInputError(f"{path}: {fault}")
+    return data

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 INDEX = re.compile(r"\{([a-z]\w*)(?:([+\-%])(\d+))?\}")
 LITERAL = str.maketrans({"[": "[[]", "?": "[?]"})
+ONLY_FOR = {"macs": HMX, "transfer_bytes": DMA, "rows": DMA, "direction": DMA, "owner": DMA}
+"""Keys that say nothing on another engine; there they would be read and forgotten."""
 
 
 class ModeSpec(Spec):
@@ -51,7 +53,7 @@ class OpSpec(Spec):
     units: Count | Literal["all"] = 1
     duration_us: Microseconds | None = None
     latency_us: Microseconds | None = None
-    macs: Count | None = None
+    macs: Annotated[int, Field(ge=1, le=10**15, strict=True)] | None = None
     transfer_bytes: Bytes | None = None
     rows: Count = 1
     direction: Literal["read", "write"] = "read"
@@ -69,8 +71,8 @@ class BufferSpec(Spec):
 
     name: Name
     size_bytes: Bytes
-    align_bytes: Bytes | None = None
-    granule_bytes: Bytes = 1
+    align_bytes: Annotated[Bytes, Field(ge=1)] | None = None
+    granule_bytes: Annotated[Bytes, Field(ge=1)] = 1
     address: Bytes | None = None
     resident: bool = False
 
@@ -152,7 +154,7 @@ class _Unroller:
                 self._real(name, spec.name, "buffer"),
                 spec.size_bytes,
                 spec.align_bytes or self.machine.vtcm.align_bytes.whole,
-                spec.granule_bytes or 1,
+                spec.granule_bytes,
                 spec.address,
                 spec.resident,
             )
@@ -243,7 +245,27 @@ class _Unroller:
                 f"{float(us):g} us; the result cannot be used before the engine is done"
             )
 
+    def _no_idle_keys(self, spec: OpSpec, name: str) -> None:
+        for key, engine in ONLY_FOR.items():
+            if spec.engine != engine and getattr(spec, key) != OpSpec.model_fields[key].default:
+                runs = f"runs on {spec.engine!r}" if spec.engine else "has no engine"
+                raise InvalidInputError(
+                    f"task {self.task!r}, op {name!r}: {key!r} is for engine {engine!r}, this op {runs}; drop it"
+                )
+        for key in ("macs", "transfer_bytes"):
+            if getattr(spec, key) is not None and spec.duration_us is not None:
+                raise InvalidInputError(
+                    f"task {self.task!r}, op {name!r}: {key!r} and 'duration_us' both say how long it takes; drop one"
+                )
+        if spec.engine in (None, DMA) and spec.units != 1:
+            raise InvalidInputError(
+                f"task {self.task!r}, op {name!r}: 'units' is {spec.units!r}, but "
+                + ("a transfer holds one queue" if spec.engine else "an op without an engine holds none")
+                + "; drop it"
+            )
+
     def _mode(self, spec: OpSpec, name: str) -> ModeDraft:
+        self._no_idle_keys(spec, name)
         if spec.engine is None:
             us = spec.duration_us or Fraction(0)
             if spec.also:
@@ -288,6 +310,10 @@ class _Unroller:
         if spec.duration_us is None:
             if spec.transfer_bytes is None:
                 raise InvalidInputError(f"task {self.task!r}, op {name!r}: give its transfer_bytes or duration_us")
+            if spec.transfer_bytes == 0:
+                raise InvalidInputError(
+                    f"task {self.task!r}, op {name!r}: transfer_bytes is 0; write 1 or more, or leave the op out"
+                )
             row_bytes = -(-spec.transfer_bytes // spec.rows)
             return transfer(self.machine, spec.owner, row_bytes, spec.rows, spec.direction)
         latency = spec.duration_us if spec.latency_us is None else spec.latency_us

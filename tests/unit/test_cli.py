@@ -293,6 +293,11 @@ def test_an_output_folder_that_is_a_file(refused: Callable[..., str], work: Path
     assert target.read_text(encoding="utf-8") == "mine"
 
 
+def test_a_workload_is_no_schedule(refused: Callable[..., str], work: Path) -> None:
+    work.write_text("schema: hexloom.workload/1\n" + WORK, encoding="utf-8")
+    assert refused("check", work) == f"{work}: this is a workload, not a schedule: `hexloom solve` reads it"
+
+
 def test_standard_input_that_is_no_workload(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     for text, says in (("", "-: expected keys"), ("{", "-: not YAML"), ("[1]", "-: expected keys")):
         monkeypatch.setattr(sys, "stdin", io.StringIO(text))

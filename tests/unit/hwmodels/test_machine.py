@@ -204,7 +204,7 @@ def replaced(old, new):
             replaced("confidence: inferred", "confidence: sure"),
             ["clocks.core_mhz.confidence is 'sure': write 'measured'"],
         ),
-        (V81_TEXT + "ddr: 70\n", ["line", "key 'ddr' is given twice"]),
+        (V81_TEXT + "ddr: 70\n", ["line", "key 'ddr' is written twice"]),
         (replaced("name: hexagon-v81", "name: [hexagon"), ["line", "not valid YAML"]),
         ("", ["mapping that starts with 'schema: hexloom.machine/1'"]),
         ("- 1\n", ["mapping that starts with"]),

@@ -4,6 +4,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import ValidationError
 
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
@@ -108,6 +109,12 @@ def test_buffers_take_defaults_from_the_machine() -> None:
     assert home.resident
 
 
+@pytest.mark.parametrize("key", ["align_bytes", "granule_bytes"])
+def test_buffers_are_aligned_and_rounded_to_a_byte_or_more(key: str) -> None:
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        task(op("a"), buffers=({"name": "b", "size_bytes": 1, key: 0},))
+
+
 def test_scratch_is_a_buffer_of_the_op_alone() -> None:
     draft = task(loop("i", 2, op("a{i}", scratch_bytes="1KiB")))
     assert {b.name: b.size_bytes for b in draft.buffers} == {"a0.scratch": 1024, "a1.scratch": 1024}
@@ -144,6 +151,10 @@ def test_macs_cost_what_the_matrix_unit_needs() -> None:
     mode = mode_of(op("mm", "hmx", None, macs=768 * 2048 * 352))
     assert float(mode.latency_us) == pytest.approx(42.7, rel=0.001)
     assert not mode.given
+
+
+def test_one_op_may_be_a_whole_large_matmul() -> None:
+    assert mode_of(op("mm", "hmx", None, macs=742 * 2048 * 6144)).latency_us > 0
 
 
 def test_bytes_cost_what_the_queue_needs() -> None:
@@ -208,7 +219,16 @@ def test_deadline_and_today() -> None:
         ([loop("i", 2, op("a{i-1}"))], "the index in the name of op 'a{i-1}' falls below zero"),
         ([loop("i", 2, op("a{i%0}"))], "'a{i%0}' divides by zero"),
         ([op("a", us=None)], "give its duration_us"),
-        ([op("a", us=None, macs=5)], "give its duration_us"),
+        ([op("a", us=None, macs=5)], "'macs' is for engine 'hmx', this op runs on 'hvx'; drop it"),
+        ([op("a", "hmx", 1, macs=5)], "'macs' and 'duration_us' both say how long it takes; drop one"),
+        ([op("a", "dma", 1, transfer_bytes=5)], "'transfer_bytes' and 'duration_us' both say how long"),
+        ([op("a", transfer_bytes=5)], "'transfer_bytes' is for engine 'dma', this op runs on 'hvx'"),
+        ([op("a", "hmx", owner=1)], "'owner' is for engine 'dma', this op runs on 'hmx'"),
+        ([op("a", None, rows=2)], "'rows' is for engine 'dma', this op has no engine"),
+        ([op("a", direction="write")], "'direction' is for engine 'dma'"),
+        ([op("a", "dma", units=4)], "'units' is 4, but a transfer holds one queue; drop it"),
+        ([op("a", None, units="all")], "'units' is 'all', but an op without an engine holds none"),
+        ([op("a", "dma", None, transfer_bytes=0)], "transfer_bytes is 0; write 1 or more, or leave the op out"),
         ([op("a", "dma", None)], "give its transfer_bytes or duration_us"),
         ([op("a", "dma", 1, owner=8)], "owner 8 is not one of the 8 HVX workers of hexagon-v81"),
         ([op("a", "dma", None, transfer_bytes=8, owner=8)], "owner 8 is not one of the 8"),

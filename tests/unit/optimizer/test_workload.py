@@ -21,6 +21,10 @@ SCHEMAS = ROOT / "optimizer" / "schemas"
 OP = {"name": "a", "engine": "hvx", "duration_us": 1}
 
 
+BOMB = b"0: &a0 [x]\n"
+"""The first line of a few that stand for 2^40 values."""
+
+
 def work(*tasks: Any, **keys: Any) -> Workload:
     return Workload.from_data({"name": "w", "tasks": list(tasks), **keys}, "w.yaml")
 
@@ -166,7 +170,15 @@ def test_text_that_is_no_json_is_bad_input() -> None:
         ("a.json", b"", "not JSON at line 1, column 1"),
         ("a.json", b"[" * 100_000, "cannot be read"),
         ("a.yaml", b"[" * 5_000, "cannot be read"),
-        ("a.json", b'{"a":' + b"9" * 5_000 + b"}", "cannot be read"),
+        ("a.json", b'{"a":' + b"9" * 5_000 + b"}", "cannot be read: it holds a number of thousands of digits"),
+        ("a.yaml", b"[" * 150 + b"]" * 150, "nested more than 100 levels deep"),
+        (
+            "a.yaml",
+            b"a0: &a0 [x]\n" + b"".join(b"a%d: &a%d [*a%d, *a%d]\n" % (k + 1, k + 1, k, k) for k in range(40)),
+            "anchors",
+        ),
+        ("a.yaml", b"x: &x {a: 1}\ny: {<<: *x}\n", "not YAML at line 2, column 5: merge keys (<<) are not read"),
+        ("piped", b'{"a": ["x", ' + b'"y", ' * 30_000, "not JSON at line 1"),  # not minutes in the YAML reader
     ],
 )
 def test_a_file_that_cannot_be_read(name: str, content: bytes, says: str, tmp_path: Path) -> None:
@@ -177,6 +189,27 @@ def test_a_file_that_cannot_be_read(name: str, content: bytes, says: str, tmp_pa
     assert says in str(raised.value)
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
+    for name, text in (("a.json", '{"a": 1}'), ("a.yaml", "a: 1")):
+        (tmp_path / name).write_text(text, encoding="utf-8-sig")
+        assert read_data(tmp_path / name) == {"a": 1}
+
+
+def test_loops_deep_enough_to_break_a_reader_are_refused() -> None:
+    ops: list[Any] = [OP]
+    for k in range(200):
+        ops = [{"for": f"i{k}", "count": 1, "ops": ops}]
+    assert "nested more than 100 levels deep" in fault(explicit(*ops))
+    for _ in range(155):
+        ops = ops[0]["ops"]
+    assert work(explicit(*ops)).digest()
+
+
+def test_another_file_of_hexloom_is_named(tmp_path: Path) -> None:
+    assert fault(schema="hexloom.schedule/1") == "this is a schedule, not a workload: `hexloom check` reads it"
+    assert fault(schema="hexloom.machine/1") == "this is a machine, not a workload: give it as --hw"
 
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:
