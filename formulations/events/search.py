@@ -67,9 +67,9 @@ Taken = frozenset[Name]
 
 @dataclass
 class SearchLimits:
-    """When to stop: after so many states, which take about 1 KB each, or ``seconds`` of wall time (None: never)."""
+    """When to stop: after so many states, which take about 3 KB each, or ``seconds`` of wall time (None: never)."""
 
-    states: int = 300_000
+    states: int = 200_000
     seconds: float | None = None
     spent: int = 0
     stopped: bool = False
