@@ -47,8 +47,8 @@ def four_stage_and_vector(ops: int, seed: int, vtcm_factor: float) -> Problem:
 
     Two matmul tasks (weights in, dequantize on all HVX workers, HMX job, store on all workers) and two row tasks
     (load, compute on one worker, store); stage times differ between tasks and vary by 10 % between tiles. Every tile
-    has buffers of its own. The scratchpad has ``vtcm_factor`` times the bytes that the hungriest op needs, the least
-    with which any schedule exists.
+    has buffers of its own; each matmul holds its activations from its first job to its last. The scratchpad has
+    ``vtcm_factor`` times the least with which any schedule exists: one matmul's activations and its hungriest tile.
     """
     rng = random.Random(f"four_stage_and_vector/{ops}/{seed}")
     parts = _Parts([], [], [])
@@ -62,6 +62,7 @@ def four_stage_and_vector(ops: int, seed: int, vtcm_factor: float) -> Problem:
         task = f"matmul{t}"
         load, dequantize, job, store = (rng.randint(*r) for r in ((80, 200), (60, 150), (250, 450), (60, 200)))
         raw, weights, output = (rng.randrange(*r) for r in ((96, 200, 8), (256, 512, 8), (96, 256, 8)))
+        jobs: list[str] = []
         for i in range(tiles):
             queue = vary(load)
             a = parts.op(task, "load", i, _transfer(queue // 2, queue, t))
@@ -69,9 +70,11 @@ def four_stage_and_vector(ops: int, seed: int, vtcm_factor: float) -> Problem:
             ticks = vary(job)
             c = parts.op(task, "matmul", i, Mode(uses=(Use(engine="hmx", ticks=ticks),), latency_ticks=ticks), (b,))
             d = parts.op(task, "store", i, _gang(vary(store)), (c,))
+            jobs.append(c)
             parts.buffer(task, "raw", i, raw, (a, b))
             parts.buffer(task, "weights", i, weights, (b, c))
             parts.buffer(task, "output", i, output, (c, d))
+        parts.buffer(task, "activations", 0, rng.randrange(5120, 7168, 8), tuple(jobs))
     for t in range(2):
         task = f"rows{t}"
         load, compute, store = (rng.randint(*r) for r in ((30, 80), (60, 200), (30, 80)))

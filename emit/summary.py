@@ -100,6 +100,7 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "seed": schedule.seed,
         "interrupted": result.interrupted,
         "evaluations": result.evaluations,
+        "notes": list(result.notes),
         **found,
     }
 
@@ -117,6 +118,9 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
     parts.append(_engines(schedule))
     if schedule.advice is not None:
         parts.append(_advice(schedule))
+    parts += [
+        Text(f"note      {note}", style="red" if note.startswith("internal error") else "") for note in result.notes
+    ]
     if files:
         parts.append(Text("files     " + ", ".join(files.values()), style="dim"))
     return Group(*parts)

@@ -39,6 +39,40 @@ def guards_for_critical_blocks(
     return [guards for _, guards in found]
 
 
+def critical_waiters(problem: Problem, decision: Decision, simulated: Simulated) -> list[int]:
+    """Return ops of the critical path that waited for units although their inputs were there, longest wait first.
+
+    The critical path is followed back from the last op: to predecessors that end when it starts, and to holders that
+    release one of its units then.
+    """
+    released: dict[tuple[str, int, int], list[int]] = {}
+    for i, (op, m) in enumerate(zip(problem.ops, decision.modes, strict=True)):
+        mode = op.modes[m]
+        for use, units in zip(mode.uses, decision.units[i], strict=True):
+            end = simulated.start[i] + mode.overhead_ticks + use.ticks
+            for u in units:
+                released.setdefault((use.engine, u, end), []).append(i)
+    last = max(range(len(problem.ops)), key=lambda i: simulated.ended[i])
+    seen, stack = {last}, [last]
+    waits: list[tuple[int, int]] = []
+    while stack:
+        i = stack.pop()
+        start = simulated.start[i]
+        ready = max((simulated.ended[p] for p in problem.predecessors[i]), default=problem.entry_ticks)
+        if start > ready:
+            waits.append((ready - start, i))
+        before = [p for p in problem.predecessors[i] if simulated.ended[p] == start]
+        uses = problem.ops[i].modes[decision.modes[i]].uses
+        for use, units in zip(uses, decision.units[i], strict=True):
+            for u in units:
+                before += released.get((use.engine, u, start), [])
+        for p in before:
+            if p not in seen:
+                seen.add(p)
+                stack.append(p)
+    return [i for _, i in sorted(waits)]
+
+
 def _spans(problem: Problem, decision: Decision, simulated: Simulated, engine: str) -> list[tuple[int, int, int]]:
     spans = []
     for i, (op, m) in enumerate(zip(problem.ops, decision.modes, strict=True)):

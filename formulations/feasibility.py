@@ -19,7 +19,7 @@ class Shortfall:
     address; ``rounding`` is the part of ``need`` that comes from granules and alignment.
     """
 
-    kind: Literal["units", "bytes", "largest_gap", "pin", "order", "deadline"]
+    kind: Literal["units", "bytes", "largest_gap", "pin", "order", "deadline", "search"]
     op: str | None
     resource: str
     need: int

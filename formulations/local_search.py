@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.critical import Guards, guards_for_critical_blocks
+from hexloom.formulations.critical import Guards, critical_waiters, guards_for_critical_blocks
 from hexloom.formulations.greedy import ANY, Policy, list_from
 from hexloom.formulations.serial_order import SearchLimit, serial_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
@@ -31,6 +31,12 @@ GATES_PER_STAGE = 4
 BLOCKS_TRIED = 6
 """Critical blocks tried per round; the later ones are rarely the reason of the makespan."""
 
+
+WAITERS_TRIED = 6
+"""Critical ops that waited for units, tried per round."""
+
+DEPTHS = (1, 2, 3, 4)
+"""Tiles of a task that may hold bytes at a time, tried where the scratchpad is tight."""
 
 RANDOM_STARTS = 400
 """Random policies tried when none of the plain ones leads to a schedule."""
@@ -162,7 +168,7 @@ class LocalSearch:
 
     def _try(self, policy: Policy) -> _Tried | None:
         self.limit.spend(len(self.problem.ops))
-        listed = list_from(self.problem, policy, self._headroom)
+        listed = list_from(self.problem, policy, max(0, self._headroom - 1))
         if listed is None:
             return None
         self._headroom = listed.headroom
@@ -187,14 +193,18 @@ class LocalSearch:
         by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
         best: _Tried | None = None
+        apart = _keep_apart(self.problem)
         for careful in (False, True):
             if careful and best is not None and self._headroom == 0:
                 break
             for priority in (tail, by_task, in_file):
                 for modes in dict.fromkeys((open_modes, fastest)):
-                    best = _better(best, self._try(Policy(priority, modes, careful=careful)))
-                    if self._proven:
+                    best = _better(best, self._try(Policy(priority, modes, apart, careful=careful)))
+                    if self._proven or (best is not None and self.limit.reached):
                         return best
+        if best is not None and self._headroom > 0:
+            for depth in DEPTHS:
+                best = _better(best, self._try(replace(best.policy, depth=depth))) or best
         return best
 
     def _last_resort(self) -> bool:
@@ -224,9 +234,7 @@ class LocalSearch:
         improved = True
         while improved and not self.limit.reached and not self._proven:
             improved = False
-            blocks = guards_for_critical_blocks(self.problem, tried.decision, tried.simulated, self.bounds.heads_tails)
-            for guards in blocks[:BLOCKS_TRIED]:
-                policy = replace(tried.policy, guards=tuple(dict.fromkeys((*tried.policy.guards, *guards))))
+            for policy in self._relief(tried):
                 found = self._try(policy)
                 if found is not None and found.value < tried.value:
                     tried, improved = found, True
@@ -234,6 +242,16 @@ class LocalSearch:
                 if self.limit.reached:
                     break
         return tried
+
+    def _relief(self, tried: _Tried) -> Iterator[Policy]:
+        """Policies that hold back what is in the way of critical work, or put critical work that waited first."""
+        policy = tried.policy
+        blocks = guards_for_critical_blocks(self.problem, tried.decision, tried.simulated, self.bounds.heads_tails)
+        for guards in blocks[:BLOCKS_TRIED]:
+            yield replace(policy, guards=tuple(dict.fromkeys((*policy.guards, *guards))))
+        first = max(policy.priority) + 1
+        for i in critical_waiters(self.problem, tried.decision, tried.simulated)[:WAITERS_TRIED]:
+            yield replace(policy, priority=tuple(first if k == i else p for k, p in enumerate(policy.priority)))
 
     def _random_start(self) -> _Tried | None:
         """Draw priorities, and every other time a whole order, until one leads to a schedule."""
@@ -319,6 +337,8 @@ class LocalSearch:
                 policy,
                 priority=tuple(p * factor[op.task] for p, op in zip(policy.priority, self.problem.ops, strict=True)),
             )
+        if policy.depth is not None and move < 0.52:
+            return replace(policy, depth=rng.choice((*DEPTHS, None)))
         if policy.guards and move < 0.55:
             return replace(policy, guards=())
         if len(self._sources) > 1 and move < 0.65:
@@ -330,6 +350,28 @@ class LocalSearch:
             i = rng.randrange(n)
             priority[i] = priority[rng.randrange(n)] + rng.choice((-1.0, 1.0))
         return replace(policy, priority=tuple(priority))
+
+
+def _keep_apart(problem: Problem) -> Guards:
+    """Order the tasks whose hungriest ops do not fit into the scratchpad together: the one in the file first."""
+    hungriest: dict[str, int] = {}
+    sources: dict[str, list[int]] = {}
+    sinks: dict[str, list[int]] = {}
+    for i, op in enumerate(problem.ops):
+        need = sum(problem.buffers[b].occupied_bytes for b in problem.op_buffers[i])
+        hungriest[op.task] = max(hungriest.get(op.task, 0), need)
+        if not problem.predecessors[i]:
+            sources.setdefault(op.task, []).append(i)
+        if not problem.successors[i]:
+            sinks.setdefault(op.task, []).append(i)
+    guards: list[tuple[int, int]] = []
+    earlier: list[str] = []
+    for task, need in hungriest.items():
+        rival = next((t for t in reversed(earlier) if need + hungriest[t] > problem.scratchpad.available_bytes), None)
+        if rival is not None and need:
+            guards += [(a, b) for a in sinks.get(rival, ()) for b in sources.get(task, ())]
+        earlier.append(task)
+    return tuple(guards)
 
 
 def _better(best: _Tried | None, found: _Tried | None) -> _Tried | None:

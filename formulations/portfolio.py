@@ -1,11 +1,18 @@
-"""The order in which the ways of solving are tried: list schedules and local search, then CP-SAT from the best."""
+"""The order in which the ways of solving are tried: list schedules and local search, then CP-SAT from the best.
+
+Small problems go to the exact search over events before CP-SAT.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
+from hexloom.formulations.fixed_order import drop_useless_guards
+from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.search import search_flat
 from hexloom.formulations.local_search import Limit, LocalSearch
 
@@ -16,8 +23,17 @@ if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.problem import Problem
 
-LOCAL_SHARE = 0.5
-"""Share of the time for local search; CP-SAT starts from its best."""
+LOCAL_SHARE, LOCAL_SHARE_LARGE, LARGE_OPS = 0.5, 0.8, 1000
+"""Share of the time for local search, for problems of up to and above so many ops; CP-SAT starts from its best."""
+
+EVENT_OPS = 10
+"""Up to so many ops the search over events is tried before CP-SAT."""
+
+EVENT_SHARE = 0.25
+"""Share of the time for the search over events."""
+
+LOCAL_SHARE_SMALL = 0.03
+"""The same where the search over events, which is exact, comes next."""
 
 FLAT_OPS = 4000
 """Above so many ops the flat model is not built: it would not leave its presolve in the time of a solve."""
@@ -25,13 +41,22 @@ FLAT_OPS = 4000
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best decision with its simulated times, and what was proven by search: a bound (0: none), infeasibility."""
+    """The best decision with its simulated times, and what was proven by search: a bound (0: none), infeasibility.
+
+    ``no_order`` is the stronger proof that no order of the ops fits in bytes. ``notes`` tell where the solver erred.
+    ``plan_bound`` (0: none) holds for event-driven plans only, ``search_bound`` for any start times. ``by_events`` says
+    that the search over events proved them.
+    """
 
     best: tuple[Decision, Simulated] | None
     search_bound: int
     evaluations: int
     proven_infeasible: bool
     interrupted: bool
+    no_order: bool = False
+    notes: tuple[str, ...] = ()
+    plan_bound: int = 0
+    by_events: bool = False
 
 
 def search(
@@ -44,19 +69,66 @@ def search(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Found:
     """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a decision meets a bound."""
+    flat = len(problem.ops) <= FLAT_OPS and seconds > 0
+    with contextlib.ExitStack() as stack:
+        # The solver loads while the local search runs.
+        guard = stack.enter_context(Guard()) if flat else None
+        return _search(guard, problem, bounds, evaluate, incumbents, seconds, seed, on_progress)
+
+
+def _search(
+    guard: Guard | None,
+    problem: Problem,
+    bounds: Bounds,
+    evaluate: Evaluate,
+    incumbents: tuple[Decision, ...],
+    seconds: float,
+    seed: int | None,
+    on_progress: Callable[[int, int], None] | None,
+) -> Found:
     started = time.monotonic()
-    flat = len(problem.ops) <= FLAT_OPS
-    limit = Limit(seconds * (LOCAL_SHARE if flat else 1.0), deterministic=seed is not None)
+    share = 1.0 if guard is None else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
+    if guard is not None and len(problem.ops) <= EVENT_OPS:
+        share = LOCAL_SHARE_SMALL
+    limit = Limit(seconds * share, deterministic=seed is not None)
     local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress)
     found = local.run(incumbents)
     best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
     lower = bounds.best.ticks
     proven = best is not None and best[1].makespan <= lower
-    left = seconds * (1 - LOCAL_SHARE) if seed is not None else seconds - (time.monotonic() - started)
-    if not flat or proven or found.proven_infeasible or limit.interrupted or left <= 0:
-        return Found(best, 0, found.evaluations, found.proven_infeasible, limit.interrupted)
-    improved = search_flat(problem, bounds.heads_tails, evaluate, best, lower, left, seed, on_progress)
+    left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)
+    if guard is None or proven or found.proven_infeasible or limit.interrupted or left <= 0:
+        return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
+    plan_bound = 0
+    if len(problem.ops) <= EVENT_OPS:
+        share = left * EVENT_SHARE
+        counted = int(share * STATES_PER_SECOND) + 1
+        limits = SearchLimits(seconds=share) if seed is None else SearchLimits(states=counted)
+        events = search_events(problem, bounds.heads_tails, evaluate, best, lower, limits)
+        if events.best is not None and events.best is not best:
+            best = drop_useless_guards(problem, events.best[0], evaluate)
+            if on_progress is not None:
+                on_progress(best[1].makespan, lower)
+        if events.infeasible:
+            return Found(None, 0, found.evaluations, True, False, by_events=True)
+        if events.proven and best is not None:
+            plan_bound = best[1].makespan
+            if events.free_start or plan_bound <= lower:
+                bound = plan_bound if plan_bound > lower else 0
+                return Found(best, bound, found.evaluations, False, False, plan_bound=plan_bound, by_events=True)
+        if events.interrupted:
+            return Found(best, 0, found.evaluations, False, True, plan_bound=plan_bound)
+        left = left - share if seed is not None else seconds - (time.monotonic() - started)
+    improved = search_flat(guard, problem, bounds.heads_tails, evaluate, best, lower, left, seed, on_progress)
     if improved.decision is not None and improved.simulated is not None:
         best = improved.decision, improved.simulated
     bound = improved.bound if improved.bound > lower else 0
-    return Found(best, bound, found.evaluations, improved.infeasible, improved.interrupted)
+    return Found(
+        best,
+        bound,
+        found.evaluations,
+        improved.infeasible,
+        improved.interrupted,
+        notes=improved.notes,
+        plan_bound=plan_bound,
+    )

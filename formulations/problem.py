@@ -8,6 +8,7 @@ share nothing else with them.
 from __future__ import annotations
 
 import hashlib
+import heapq
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, Self
@@ -281,12 +282,13 @@ class Problem(Frozen):
         missing = [len(p) for p in self.predecessors]
         ready = [i for i, count in enumerate(missing) if count == 0]
         order: list[int] = []
-        for op in ready:
+        while ready:
+            op = heapq.heappop(ready)
             order.append(op)
             for nxt in self.successors[op]:
                 missing[nxt] -= 1
                 if missing[nxt] == 0:
-                    ready.append(nxt)
+                    heapq.heappush(ready, nxt)
         return tuple(order)
 
     @cached_property
@@ -307,6 +309,12 @@ class Problem(Frozen):
     def tick(self) -> Fraction | None:
         """Length of a tick in microseconds."""
         return None if self.tick_us is None else Fraction(self.tick_us)
+
+    def in_words(self, ticks: int) -> str:
+        """Return a time with its unit: microseconds where a tick has a length, else ticks."""
+        if self.tick is None:
+            return f"{ticks} ticks"
+        return f"{float(ticks * self.tick):.15g} us"
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, hexadecimal."""

@@ -2,12 +2,12 @@
 
 Ops of one tile that share buffers, directly or through others, form a group. Taking bytes is safe when the groups that
 hold some can be finished one after the other with what is free then: the banker's rule. Without it, loads that run
-ahead take what their consumers need to go on. Buffers that several tiles share belong to no group.
+ahead take what their consumers need to go on. Buffers that several tiles share belong to no group; room for those that
+a group will need, and that nobody has brought to life yet, is set aside when the group begins.
 """
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,12 +16,23 @@ if TYPE_CHECKING:
 
 
 class ScratchState:
-    """Bytes (and with an ``allocator`` addresses) of the buffers alive, and their lifetimes in ranks of events."""
+    """Bytes (and with an ``allocator`` addresses) of the buffers alive, and their lifetimes in ranks of events.
+
+    At most ``depth`` groups of a task hold bytes at a time: loads that run far ahead are safe, but keep the next stage
+    from its room.
+    """
 
     def __init__(
-        self, problem: Problem, allocator: Allocator | None, spare_bytes: int = 0, *, careful: bool = True
+        self,
+        problem: Problem,
+        allocator: Allocator | None,
+        spare_bytes: int = 0,
+        *,
+        careful: bool = True,
+        depth: int | None = None,
     ) -> None:
         self._careful = careful
+        self._depth = depth
         self.allocator = allocator
         self._problem = problem
         self._rank = 0
@@ -32,6 +43,12 @@ class ScratchState:
         self._free = problem.scratchpad.available_bytes - resident - spare_bytes
         self._group_of, self._peaks, self._owned = _groups(problem)
         self._begun = [0] * len(self._peaks)
+        self._task_of = {group: problem.ops[i].task for i, group in enumerate(self._group_of)}
+        self._shared: list[set[int]] = [set() for _ in self._peaks]
+        for i, group in enumerate(self._group_of):
+            self._shared[group].update(
+                b for b in problem.op_buffers[i] if b not in self._owned and not problem.buffers[b].resident
+            )
         self._held: dict[int, int] = {}
 
     def take(self, op: int, *, hungry: bool) -> bool:
@@ -46,7 +63,12 @@ class ScratchState:
             need = sum(problem.buffers[b].occupied_bytes for b in new)
             own = sum(problem.buffers[b].occupied_bytes for b in new if b in self._owned)
             yields = hungry and not (self._careful and self._held.get(group))
-            if need > self._free or yields or (self._careful and not self._safe(group, own, need)):
+            if (
+                need > self._free
+                or yields
+                or self._too_deep(group, own)
+                or (self._careful and not self._safe(op, own, need))
+            ):
                 return False
             if self.allocator is not None and not self._place(new):
                 return False
@@ -90,8 +112,15 @@ class ScratchState:
             placed.append(b)
         return True
 
-    def _safe(self, group: int, own: int, need: int) -> bool:
-        """Whether all groups that hold bytes can end, once ``group`` has taken ``own`` of the ``need`` bytes."""
+    def _too_deep(self, group: int, own: int) -> bool:
+        if self._depth is None or own == 0 or self._held.get(group):
+            return False
+        task = self._task_of[group]
+        return sum(1 for g, has in self._held.items() if has > 0 and self._task_of[g] == task) >= self._depth
+
+    def _safe(self, op: int, own: int, need: int) -> bool:
+        """Whether all groups that hold bytes can end, once that of ``op`` has taken ``own`` of the ``need`` bytes."""
+        group = self._group_of[op]
         held = {**self._held, group: self._held.get(group, 0) + own}
         wishes = []
         for g, has in held.items():
@@ -99,7 +128,11 @@ class ScratchState:
                 ahead = self._begun[g] + (1 if g == group else 0)
                 peak = self._peaks[g][min(ahead, len(self._peaks[g]) - 1)]
                 wishes.append((max(0, peak - has), has))
-        free = self._free - need
+        active = (self._shared[g] for g, has in held.items() if has > 0)
+        promised = set().union(*active) - self._born.keys() - set(self._problem.op_buffers[op])
+        free = self._free - need - sum(self._problem.buffers[b].occupied_bytes for b in promised)
+        if free < 0:
+            return False
         for wish, has in sorted(wishes):
             if wish > free:
                 return False
@@ -128,7 +161,7 @@ def _groups(problem: Problem) -> tuple[list[int], list[list[int]], set[int]]:
     number: dict[int, int] = {}
     group_of = [number.setdefault(find(i), len(number)) for i in range(n)]
     members: list[list[int]] = [[] for _ in number]
-    for i in _file_order(problem):
+    for i in problem.topological_order:
         members[group_of[i]].append(i)
     left = [len(set(b.ops)) for b in problem.buffers]
     born: set[int] = set()
@@ -148,18 +181,3 @@ def _groups(problem: Problem) -> tuple[list[int], list[list[int]], set[int]]:
             profile[k] = max(profile[k], profile[k + 1])
         peaks.append([*profile, 0])
     return group_of, peaks, owned
-
-
-def _file_order(problem: Problem) -> list[int]:
-    """Predecessors first, else in file order: what is written together comes together."""
-    missing = [len(p) for p in problem.predecessors]
-    ready = [i for i, count in enumerate(missing) if count == 0]
-    order: list[int] = []
-    while ready:
-        i = heapq.heappop(ready)
-        order.append(i)
-        for s in problem.successors[i]:
-            missing[s] -= 1
-            if missing[s] == 0:
-                heapq.heappush(ready, s)
-    return order

@@ -18,8 +18,25 @@ class SearchLimit(Exception):
     """The search was given up; nothing is known."""
 
 
-def serial_order(problem: Problem, state_limit: int = STATE_LIMIT) -> tuple[int, ...] | None:
+def least_bytes(problem: Problem) -> int:
+    """Return the fewest bytes of scratchpad for which an order of the ops is found that fits, residents included."""
+    low, high = problem.scratchpad.available_bytes, sum(b.occupied_bytes for b in problem.buffers)
+    while low + 1 < high:
+        middle = (low + high) // 2
+        try:
+            fits = serial_order(problem, available_bytes=middle) is not None
+        except SearchLimit:
+            fits = False
+        low, high = (low, middle) if fits else (middle, high)
+    return high
+
+
+def serial_order(
+    problem: Problem, state_limit: int = STATE_LIMIT, available_bytes: int | None = None
+) -> tuple[int, ...] | None:
     """Return op positions in an order that fits in bytes, or None when there is none.
+
+    ``available_bytes`` replaces what the scratchpad has.
 
     Raises
     ------
@@ -29,7 +46,7 @@ def serial_order(problem: Problem, state_limit: int = STATE_LIMIT) -> tuple[int,
     n = len(problem.ops)
     users = [[problem.op_index[name] for name in set(b.ops)] for b in problem.buffers]
     resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
-    capacity = problem.scratchpad.available_bytes - resident
+    capacity = (problem.scratchpad.available_bytes if available_bytes is None else available_bytes) - resident
     seen: set[int] = set()
     path: list[int] = []
     alive_users = [0] * len(users)

@@ -10,6 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.formulations.problem import Frozen
+from hexloom.optimizer.arithmetic import check_arithmetic
+from hexloom.optimizer.certificate import check_certificate
 from hexloom.optimizer.check_memory import check_addresses, check_lifetimes, check_reuse
 from hexloom.optimizer.check_times import check_cover, check_rows
 from hexloom.optimizer.errors import PlanError
@@ -98,6 +100,7 @@ def check_schedule(schedule: Schedule) -> list[Violation]:
         _times(problem, plan, schedule.rows, found)
         _check_simulation(schedule, found)
     _check_numbers(schedule, found)
+    _check_bounds(schedule, found)
     return found
 
 
@@ -301,6 +304,24 @@ def _check_simulation(schedule: Schedule, found: _Found) -> None:
             if recorded != simulated:
                 text = f"op {row.op!r} has {field} {recorded} in the file, but {simulated} ticks in a simulation"
                 found("simulation", (row.op, field), text)
+
+
+def _check_bounds(schedule: Schedule, found: _Found) -> None:
+    """Every bound is derived again, without a solver; only what rests on search is taken on its word."""
+    for message in check_arithmetic(schedule.problem, schedule.bounds):
+        found("bound", ("bounds",), message)
+    priced = [row.ticks for row in schedule.bounds if row.name == "configuration"]
+    if schedule.dual is not None:
+        for message in check_certificate(schedule.problem, schedule.dual):
+            found("certificate", ("dual",), message)
+    for ticks in priced:
+        proven = 0 if schedule.dual is None else schedule.dual.ticks
+        if ticks > proven:
+            found("certificate", ("bounds", "dual"), f"bound 'configuration' claims {ticks}, the prices prove {proven}")
+    kind = {"configuration": "dual", "search": "search"}.get(schedule.bounds[0].name if schedule.bounds else "")
+    if schedule.certificate != (kind or "arithmetic"):
+        text = f"certificate is {schedule.certificate}, but the best bound is {schedule.bounds[0].name}"
+        found("certificate", ("certificate", "bounds"), text)
 
 
 def _check_numbers(schedule: Schedule, found: _Found) -> None:

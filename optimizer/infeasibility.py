@@ -44,15 +44,24 @@ def explain_shortfall(problem: Problem, found: Shortfall) -> Infeasibility:
         message = f"{what} needs {found.need} units of {found.resource} at once, the machine has {found.have}"
         levers.append(f"split {what} into parts of at most {found.have} units")
     elif found.kind == "deadline":
-        message = f"{what} cannot end before {_time(problem, found.need)}, its deadline is {_time(problem, found.have)}"
+        message = (
+            f"{what} cannot end before {problem.in_words(found.need)}, its deadline is {problem.in_words(found.have)}"
+        )
         levers.append("move the deadline, or shorten what comes before it")
     elif found.kind == "order":
         message = (
-            f"in no order do the buffers fit: every order needs more than {format_bytes(found.have)} of scratchpad"
+            f"in no order do the buffers fit: the best order found needs {format_bytes(found.need)} of scratchpad, "
+            f"{format_bytes(found.have)} are available: short {format_bytes(found.short)}"
         )
         levers.append("make a buffer smaller, or shorten a lifetime")
+    elif found.kind == "search":
+        message = (
+            "no schedule exists: addresses, pins and deadlines exclude each other; "
+            "searched to the end twice, with and without presolve"
+        )
+        levers.append("move a pin or a deadline, or enlarge the scratchpad")
     else:
-        message = _bytes_message(found, what)
+        message = _bytes_message(problem, found, what)
         levers += _bytes_levers(problem, found, what)
     return Infeasibility(
         kind=found.kind,
@@ -69,13 +78,14 @@ def explain_shortfall(problem: Problem, found: Shortfall) -> Infeasibility:
     )
 
 
-def _bytes_message(found: Shortfall, what: str) -> str:
+def _bytes_message(problem: Problem, found: Shortfall, what: str) -> str:
     held = [f"{n}@{a}+{s}" if a is not None else f"{n} {format_bytes(s)}" for n, s, a in found.holders]
     if found.kind == "largest_gap":
+        free = problem.scratchpad.available_bytes - sum(size for _, size, _ in found.holders[1:])
         return (
             f"{what}: no room for buffer {found.holders[0][0]!r} in one piece beside the pinned {', '.join(held[1:])}: "
             f"wanted {_plain_bytes(found.need)}, largest gap {_plain_bytes(found.have)}, "
-            f"short {_plain_bytes(found.short)}"
+            f"short {_plain_bytes(found.short)}, free {_plain_bytes(free)} in all"
         )
     if found.kind == "pin":
         short = _plain_bytes(found.short)
@@ -140,9 +150,3 @@ def _pieces(buffers: list[Buffer], room: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if need(middle) <= room else (middle, high)
     return high
-
-
-def _time(problem: Problem, ticks: int) -> str:
-    if problem.tick is None:
-        return f"{ticks} ticks"
-    return f"{float(ticks * problem.tick):.15g} us"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hexloom.formulations.decision import Decision
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.problem import Buffer, Mode, Problem
 
 Step = Literal["run", "start", "wait"]
 
@@ -100,7 +100,7 @@ def address_orders(problem: Problem, decision: Decision) -> list[tuple[int, int]
     position = {action: k for k, action in enumerate(decision.actions) if action >= 0}
     users = [sorted({problem.op_index[name] for name in b.ops}, key=lambda i: position[i]) for b in problem.buffers]
     born = sorted(
-        (b for b, u in enumerate(users) if u and not problem.buffers[b].resident),
+        (b for b, u in enumerate(users) if u and _takes_bytes(problem.buffers[b])),
         key=lambda b: position[users[b][0]],
     )
     holders: list[tuple[int, int, int]] = []
@@ -124,6 +124,10 @@ def address_orders(problem: Problem, decision: Decision) -> list[tuple[int, int]
         if end > start:
             holders.append((start, end, b))
     return orders
+
+
+def _takes_bytes(buffer: Buffer) -> bool:
+    return not buffer.resident and buffer.occupied_bytes > 0
 
 
 def _extremes(ops: Iterable[int], toward: Sequence[Sequence[int]]) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field
 
+from hexloom.formulations.configuration.certificate import Certificate
 from hexloom.formulations.problem import Frozen, Problem
 from hexloom.optimizer.plan import Plan
 
@@ -69,7 +70,11 @@ class Advice(Frozen):
 
 
 class Schedule(Frozen):
-    """A checked schedule of one problem; all times in ticks of ``problem.tick_us``."""
+    """A checked schedule of one problem; all times in ticks of ``problem.tick_us``.
+
+    ``certificate`` says what proves the best bound: ``arithmetic``, the prices in ``dual``, or ``search``, which only
+    another search can confirm. ``notes`` say in words what a reader should know of the search.
+    """
 
     schema_: Literal["hexloom.schedule/1"] = Field(default="hexloom.schedule/1", alias="schema")
     name: str
@@ -84,11 +89,13 @@ class Schedule(Frozen):
     makespan: int
     lower_bound: int
     plan_bound: int
-    certificate: Literal["arithmetic"] = "arithmetic"
+    certificate: Literal["arithmetic", "dual", "search"] = "arithmetic"
+    dual: Certificate | None = None
     bounds: tuple[BoundRow, ...]
     baselines: dict[str, int | None]
     gain: Gain | None
     advice: Advice | None
+    notes: tuple[str, ...] = ()
     problem: Problem
     plan: Plan
     rows: tuple[OpRow, ...]

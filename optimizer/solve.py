@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Literal
 import networkx as nx
 
 from hexloom.formulations.bounds import Bounds, lower_bounds
+from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, first_shortfall
-from hexloom.formulations.local_search import Limit, LocalSearch
+from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem
-from hexloom.hwmodels import Machine, load_hw
+from hexloom.formulations.serial_order import least_bytes
+from hexloom.hwmodels import Machine, format_bytes, load_hw
 from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
@@ -29,7 +31,11 @@ from hexloom.optimizer.simulate import Timeline, simulate
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
+    from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.decision import Decision
+
+CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
+"""What proves a bound, by its name; all others are arithmetic."""
 
 Progress = Callable[[Fraction, Fraction], None]
 
@@ -52,6 +58,7 @@ class Result:
     wall_s: float
     evaluations: int = 0
     interrupted: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def makespan_us(self) -> Fraction | None:
@@ -154,7 +161,12 @@ def solve(
         return _infeasible(problem, shortfall, started)
 
     found = baselines(problem, lowered.loops)
-    limit = Limit(time_limit_s, deterministic=seed is not None)
+    priced = configuration_bound(
+        problem, bounds.heads_tails, time_limit_s=min(1.0, time_limit_s / 10), deterministic=seed is not None
+    )
+    dual = None
+    if priced is not None and priced[0].ticks > bounds.best.ticks:
+        bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
     tell = None
     if on_progress is not None:
         tick, report = problem.tick or Fraction(1), on_progress
@@ -162,21 +174,49 @@ def solve(
         def tell(ticks: int, bound: int) -> None:
             report(ticks * tick, bound * tick)
 
-    search = LocalSearch(problem, bounds, evaluate, limit, seed or 0, tell)
     incumbent = back_to_back(problem, found)
-    outcome = search.run(() if incumbent is None else (incumbent,))
-    if outcome.decision is None:
+    incumbents = () if incumbent is None else (incumbent,)
+    outcome = search(problem, bounds, evaluate, incumbents, time_limit_s, seed, tell)
+    if outcome.best is None:
         if outcome.proven_infeasible:
+            return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)
+        if outcome.no_order:
             have = problem.scratchpad.available_bytes
-            need = have + 1
-            return _infeasible(problem, Shortfall("order", None, "scratchpad", need, have, "B"), started)
-        return Result("LIMIT", None, None, time.monotonic() - started, outcome.evaluations, limit.interrupted)
-    schedule = _schedule(lowered, bounds, found, outcome.decision, work, machine, seed)
+            return _infeasible(
+                problem, Shortfall("order", None, "scratchpad", least_bytes(problem), have, "B"), started
+            )
+        wall = time.monotonic() - started
+        return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
+    rows = _all_bounds(bounds, outcome)
+    schedule = _schedule(lowered, rows, dual, found, outcome.best[0], work, machine, seed, outcome.notes)
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
     wall = time.monotonic() - started
-    return Result(schedule.status, schedule, None, wall, outcome.evaluations, limit.interrupted)
+    return Result(schedule.status, schedule, None, wall, outcome.evaluations, outcome.interrupted, schedule.notes)
+
+
+def _notes(problem: Problem) -> tuple[str, ...]:
+    """Return what arithmetic says of a constraint that never acts."""
+    at = 0
+    for buffer in sorted(problem.buffers, key=lambda b: (-b.align_bytes, -b.occupied_bytes)):
+        at = -(-at // buffer.align_bytes) * buffer.align_bytes + buffer.occupied_bytes
+    available = problem.scratchpad.available_bytes
+    if not 0 < at <= available or any(b.address is not None for b in problem.buffers):
+        return ()
+    return (
+        f"the scratchpad cannot bind: all buffers side by side take {format_bytes(at)} of {format_bytes(available)}; "
+        "it was left out of the search",
+    )
+
+
+def _all_bounds(bounds: Bounds, outcome: Found) -> tuple[BoundRow, ...]:
+    """Return the bounds, the best first; what search proved comes before the arithmetic only when it is larger."""
+    rows = [BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail) for b in bounds.found]
+    if outcome.search_bound > bounds.best.ticks:
+        detail = "CP-SAT finds nothing shorter, asked twice: with and without presolve, with two seeds"
+        rows.insert(0, BoundRow(name="search", ticks=outcome.search_bound, engine=bounds.best.engine, detail=detail))
+    return tuple(rows)
 
 
 def _infeasible(problem: Problem, shortfall: Shortfall, started: float) -> Result:
@@ -211,19 +251,21 @@ def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
 
 def _schedule(
     lowered: Lowered,
-    bounds: Bounds,
+    bounds: tuple[BoundRow, ...],
+    dual: Certificate | None,
     found: Baselines,
     decision: Decision,
     work: Workload | Problem,
     machine: Machine | None,
     seed: int | None,
+    notes: tuple[str, ...],
 ) -> Schedule:
     problem = lowered.problem
     plan = make_plan(problem, decision)
     timeline = simulate(problem, plan)
-    bound = bounds.best.ticks
+    bound = bounds[0].ticks
     proven = timeline.makespan == bound
-    bottleneck = bounds.best.engine
+    bottleneck = bounds[0].engine
     # Today's loops below the makespan break a deadline, or do not fit beside what is resident: no plan does that.
     quoted = {
         name: ticks if ticks is not None and ticks >= timeline.makespan else None
@@ -245,10 +287,13 @@ def _schedule(
         makespan=timeline.makespan,
         lower_bound=bound,
         plan_bound=bound,
-        bounds=tuple(BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail) for b in bounds.found),
+        certificate=CERTIFICATES.get(bounds[0].name, "arithmetic"),
+        dual=dual,
+        bounds=bounds,
         baselines=quoted,
         gain=gain,
         advice=advice,
+        notes=(*_notes(problem), *notes),
         problem=problem,
         plan=plan,
         rows=_rows(problem, timeline),

@@ -41,6 +41,7 @@ def add_engines(model: cp_model.CpModel, problem: Problem, variables: FlatVars) 
     Engines of one unit: no two holds overlap. Engines whose holds are all free to take any unit: the sum of units
     held is at most the number of units; such holds can always be given concrete units afterwards. Else every hold
     chooses its units, and no two holds of a unit overlap. A DMA owner is held for the issue and for the observation.
+    A unit without a thread is held until the result is known: nothing else tells the next user that it is free.
     """
     choices: list[UnitChoice] = []
     for engine in problem.engines:
@@ -69,7 +70,7 @@ def _holds(problem: Problem, variables: FlatVars, engine: Engine) -> list[tuple[
                 start = op.start if mode.dma is None else op.moved
                 assert start is not None
                 ids = tuple(range(engine.units)) if use.units == engine.units else use.unit_ids
-                ticks = use.ticks + mode.overhead_ticks
+                ticks = use.ticks + mode.overhead_ticks if engine.kind != "resource" else mode.duration_ticks
                 found.append((Hold(i, k, start, ticks, use.units, ids, present), m))
             dma = mode.dma
             if dma is not None and dma.owner_engine == engine.name:

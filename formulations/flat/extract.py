@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
@@ -12,8 +13,11 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
 
 
-def decision_of(problem: Problem, solution: FlatSolution) -> Decision | None:
+def decision_of(problem: Problem, solution: FlatSolution, *, hold_transfers: bool = False) -> Decision | None:
     """Return the decision with the order, the units and the addresses of ``solution``.
+
+    With ``hold_transfers`` a transfer that the solution starts later than it could waits for the last op that ends
+    before: issued earlier it might be served before others that the solution serves first.
 
     None when the solution only counts bytes and its lifetimes cannot be packed. Of what happens at one instant, what
     takes no time comes first; of that, ends of earlier transfers, then predecessors before successors: so every end
@@ -22,23 +26,71 @@ def decision_of(problem: Problem, solution: FlatSolution) -> Decision | None:
     offsets = _offsets(problem, solution)
     if offsets is None:
         return None
+    units = _units(problem, solution)
+    starts = _late_issues(problem, solution, units)
     rank = {op: k for k, op in enumerate(problem.topological_order)}
     actions: list[tuple[int, bool, bool, int, int]] = []
     for i, op in enumerate(problem.ops):
         mode = op.modes[solution.mode[i]]
         if mode.dma is None:
-            actions.append((solution.start[i], mode.duration_ticks > 0, True, 2 * rank[i], i))
+            actions.append((starts[i], mode.duration_ticks > 0, True, 2 * rank[i], i))
         else:
-            poll, start = mode.dma.poll_ticks, solution.start[i]
+            poll, start = mode.dma.poll_ticks, starts[i]
             looked = solution.known[i] - poll
             actions.append((start, mode.dma.issue_ticks > 0, True, 2 * rank[i], i))
             actions.append((looked, poll > 0, looked == start, 2 * rank[i] + 1, ~i))
     return Decision(
         modes=solution.mode,
-        units=_units(problem, solution),
+        units=units,
         actions=tuple(action for *_, action in sorted(actions)),
         offsets=offsets,
+        guards=_holds(problem, solution, starts) if hold_transfers else (),
     )
+
+
+def _late_issues(
+    problem: Problem, solution: FlatSolution, units: tuple[tuple[tuple[int, ...], ...], ...]
+) -> tuple[int, ...]:
+    """Return the starts, with transfers issued right before they move, or before the job their owner does then.
+
+    The model lets a transfer queue for its pipes in any order, the hardware serves them in order of issue.
+    """
+    lanes: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for i, op in enumerate(problem.ops):
+        mode = op.modes[solution.mode[i]]
+        for use, ids in zip(mode.uses, units[i], strict=True):
+            for u in ids:
+                end = solution.start[i] + mode.overhead_ticks + use.ticks
+                lanes.setdefault((use.engine, u), []).append((solution.start[i], end))
+    for spans in lanes.values():
+        spans.sort()
+    starts = list(solution.start)
+    for i, op in enumerate(problem.ops):
+        dma = op.modes[solution.mode[i]].dma
+        if dma is None:
+            continue
+        latest = solution.moved[i] - dma.issue_ticks
+        for busy, free in lanes.get((dma.owner_engine, dma.owner_unit), ()):
+            if busy < latest + dma.issue_ticks and latest < free and (busy < latest or dma.issue_ticks > 0):
+                latest = busy - dma.issue_ticks
+                break
+        starts[i] = max(starts[i], latest)
+    return tuple(starts)
+
+
+def _holds(problem: Problem, solution: FlatSolution, starts: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    ends = sorted((known, i) for i, known in enumerate(solution.known))
+    instants = [known for known, _ in ends]
+    guards: list[tuple[int, int]] = []
+    for i, op in enumerate(problem.ops):
+        start = starts[i]
+        ready = max((solution.known[p] for p in problem.predecessors[i]), default=problem.entry_ticks)
+        if op.modes[solution.mode[i]].dma is None or start <= ready:
+            continue
+        known, last = ends[bisect_right(instants, start) - 1] if instants[0] <= start else (0, i)
+        if last != i and known > ready:
+            guards.append((last, i))
+    return tuple(guards)
 
 
 def _offsets(problem: Problem, solution: FlatSolution) -> tuple[int, ...] | None:
@@ -72,8 +124,9 @@ def _units(problem: Problem, solution: FlatSolution) -> tuple[tuple[tuple[int, .
             ids = solution.units.get((i, k)) or use.unit_ids
             if ids is None:
                 ids = tuple([u for u, until in enumerate(lanes) if until <= solution.start[i]][: use.units])
+            thread = engines[use.engine].kind == "worker"
             for u in ids:
-                lanes[u] = solution.start[i] + mode.overhead_ticks + use.ticks
+                lanes[u] = solution.start[i] + (mode.overhead_ticks + use.ticks if thread else mode.duration_ticks)
             mine.append(ids)
         found[i] = tuple(mine)
     return tuple(found)

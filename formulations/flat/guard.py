@@ -1,19 +1,20 @@
-"""Runs the solver in a process of its own, which is ended when it overruns its time: CP-SAT can, by a lot."""
+"""Runs the solver in a process of its own, which is ended when it overruns its time or crashes: CP-SAT can do both."""
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
+import os
+import socket
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Self
 
-from hexloom.formulations.flat.model import FlatModel, FlatOptions, FlatSolution
+from hexloom.formulations.flat.model import FlatOptions, FlatSolution
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing.connection import Connection
 
     from hexloom.formulations.decision import Decision, Simulated
     from hexloom.formulations.heads_tails import HeadsTails
@@ -22,12 +23,25 @@ if TYPE_CHECKING:
 GRACE_S = 2.0
 """What the solver may overrun before it is ended."""
 
+START_S = 30.0
+"""What a new process may take to load the solver on a busy machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One model to solve, from an incumbent when there is one."""
+
+    problem: Problem
+    heads_tails: HeadsTails
+    options: FlatOptions
+    incumbent: tuple[Decision, Simulated] | None
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came back: the solver's word, its bound in ticks (0 when it was ended), and the last solution.
+    """What came back: the solver's word, its bound in ticks (0 when there is none), and the last solution.
 
-    ``OVERRUN`` means that the process was ended from outside.
+    ``OVERRUN`` and ``DIED`` mean that the process was ended from outside, or ended itself.
     """
 
     status: str
@@ -35,58 +49,82 @@ class Outcome:
     solution: FlatSolution | None
 
 
-def solve_guarded(
-    problem: Problem,
-    ht: HeadsTails,
-    options: FlatOptions,
-    incumbent: tuple[Decision, Simulated] | None,
-    on_solution: Callable[[FlatSolution], None] | None = None,
-) -> Outcome:
-    """Build and solve the flat model in a child process.
+class Guard:
+    """A child process that solves flat models; it loads while others search, and is replaced when it is lost."""
 
-    The limit of ``options`` holds whatever the solver does: ``GRACE_S`` after it the child is killed, and what it had
-    found by then counts. A deterministic search has ten times its limit, so that only a hang is cut.
-    """
-    context = multiprocessing.get_context("fork") if sys.platform == "linux" else multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_run, args=(sender, problem, ht, options, incumbent), daemon=True)
-    child.start()
-    sender.close()
-    deadline = time.monotonic() + options.seconds * (10 if options.deterministic else 1) + GRACE_S
-    best: FlatSolution | None = None
-    try:
-        while True:
-            if not receiver.poll(max(0.0, deadline - time.monotonic())):
-                return Outcome("OVERRUN", 0, best)
-            try:
-                message = receiver.recv()
-            except EOFError:
-                return Outcome("DIED", 0, best)
-            if isinstance(message, FlatSolution):
-                best = message
-                if on_solution is not None:
-                    on_solution(message)
-            else:
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+        self._loaded = False
+
+    def __enter__(self) -> Self:
+        """Start the child at once, so that it has loaded when the first job comes."""
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the child, whatever it does."""
+        self._end()
+
+    def solve(self, job: Job, on_solution: Callable[[FlatSolution], None] | None = None) -> Outcome:
+        """Solve ``job``; its limit holds whatever the solver does.
+
+        ``GRACE_S`` after the limit the child is killed, and what it had found by then counts. A deterministic search
+        has ten times its limit, so that only a hang is cut.
+        """
+        if self._connection is None:
+            self._start()
+        connection = self._connection
+        assert connection is not None
+        best: FlatSolution | None = None
+        finished = False
+        try:
+            if not self._loaded:
+                if not connection.poll(START_S):
+                    return Outcome("OVERRUN", 0, None)
+                connection.recv()
+                self._loaded = True
+            connection.send(job)
+            deadline = time.monotonic() + job.options.seconds * (10 if job.options.deterministic else 1) + GRACE_S
+            while True:
+                if not connection.poll(max(0.0, deadline - time.monotonic())):
+                    return Outcome("OVERRUN", 0, best)
+                message = connection.recv()
+                if isinstance(message, FlatSolution):
+                    best = message
+                    if on_solution is not None:
+                        on_solution(message)
+                    continue
+                finished = True
                 status, bound = message
                 if status == "MODEL_INVALID":
-                    raise AssertionError(f"{problem.name}: CP-SAT refuses the flat model")
+                    raise AssertionError(f"{job.problem.name}: CP-SAT refuses the flat model")
                 return Outcome(status, bound, best)
-    finally:
-        child.kill()
-        child.join()
-        receiver.close()
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            return Outcome("DIED", 0, best)
+        finally:
+            if not finished:
+                self._end()
 
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "hexloom.formulations.flat.child", str(theirs.fileno())],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._connection = Connection(ours.detach())
+        self._loaded = False
 
-def _run(
-    sender: Connection,
-    problem: Problem,
-    ht: HeadsTails,
-    options: FlatOptions,
-    incumbent: tuple[Decision, Simulated] | None,
-) -> None:
-    # Ctrl-C reaches the whole group; the parent decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    flat = FlatModel(problem, ht, options)
-    if incumbent is not None:
-        flat.hint(*incumbent)
-    sender.send(flat.solve(sender.send))
+    def _end(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._process = self._connection = None

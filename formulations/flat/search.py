@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.flat.extract import decision_of
-from hexloom.formulations.flat.guard import Outcome, solve_guarded
+from hexloom.formulations.flat.guard import Guard, Job, Outcome
 from hexloom.formulations.flat.model import FlatOptions
+from hexloom.formulations.flat.verify import broken_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
 
 
+CONTRADICTED = "internal error: solver verdict contradicts a verified plan"
+BROKEN = "internal error: a solution of the solver breaks a rule"
+
+
 @dataclass(frozen=True, slots=True)
 class FlatFound:
     """Best decision, what the simulator says of it, and the bound proven by search (0: none).
 
-    ``infeasible`` says that the model has no solution at all.
+    ``infeasible`` says that the model has no solution at all. ``notes`` tell where the solver was caught in error;
+    nothing that it says of such a problem counts as proven.
     """
 
     decision: Decision | None
@@ -32,9 +38,11 @@ class FlatFound:
     bound: int
     infeasible: bool = False
     interrupted: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def search_flat(
+    guard: Guard,
     problem: Problem,
     ht: HeadsTails,
     evaluate: Evaluate,
@@ -48,14 +56,16 @@ def search_flat(
 
     First the scratchpad is only counted: a relaxation, whose bound holds for the whole problem. Its solutions are
     packed; only when that fails is the model with addresses solved. That nothing is shorter counts only when a second
-    run without presolve and with another seed says so too: CP-SAT 9.15 has certified wrong optima.
+    run without presolve and with another seed says so too, and when the same model, asked for the incumbent itself,
+    does not deny it: CP-SAT 9.15 has certified wrong optima.
     """
-    return _Search(problem, ht, evaluate, incumbent, lower, seconds, seed, on_progress).run()
+    return _Search(guard, problem, ht, evaluate, incumbent, lower, seconds, seed, on_progress).run()
 
 
 class _Search:
     def __init__(
         self,
+        guard: Guard,
         problem: Problem,
         ht: HeadsTails,
         evaluate: Evaluate,
@@ -65,6 +75,7 @@ class _Search:
         seed: int | None,
         on_progress: Callable[[int, int], None] | None,
     ) -> None:
+        self.guard = guard
         self.problem, self.ht, self.evaluate = problem, ht, evaluate
         self.best = incumbent
         self.bound = lower
@@ -72,28 +83,54 @@ class _Search:
         self.started = time.monotonic()
         self.on_progress = on_progress
         self.unpacked: FlatSolution | None = None
+        self.notes: list[str] = []
 
     def run(self) -> FlatFound:
-        closed = interrupted = False
+        exhausted = interrupted = False
+        lower = self.bound
         try:
             for addresses in (False, True):
-                if closed or self._left <= 0 or (addresses and self.unpacked is None):
+                if exhausted or self._left <= 0 or (addresses and self.unpacked is None):
                     break
-                status = self._solve(addresses=addresses, seconds=self._left).status
-                closed = status in ("INFEASIBLE", "OPTIMAL") and self._nothing_shorter(addresses=addresses)
+                outcome = self._solve(addresses=addresses, seconds=self._left)
+                if outcome.status in ("INFEASIBLE", "OPTIMAL"):
+                    exhausted = self._confirm(outcome, addresses=addresses)
         except KeyboardInterrupt:
             interrupted = True
+        notes = tuple(self.notes)
+        if notes:
+            exhausted, self.bound = False, lower
         if self.best is None:
-            return FlatFound(None, None, 0, closed, interrupted)
-        bound = self.best[1].makespan if closed else self.bound
-        return FlatFound(*self.best, bound, interrupted=interrupted)
+            return FlatFound(None, None, 0, exhausted, interrupted, notes)
+        return FlatFound(*self.best, min(self.bound, self.best[1].makespan), interrupted=interrupted, notes=notes)
 
-    def _nothing_shorter(self, *, addresses: bool) -> bool:
-        """Ask again, in another way, whether there is anything below the best; what turns up is taken."""
+    def _confirm(self, outcome: Outcome, *, addresses: bool) -> bool:
+        """Ask again, in another way, whether there is anything below what was found; raise the bound if there is not.
+
+        Return whether there is nothing better than the best at all: a solution of the model can be out of reach of a
+        plan, because its buffers cannot be packed or the hardware serves transfers in another order.
+        """
         if self._left <= 0:
             return False
-        again = self._solve(addresses=addresses, seconds=self._left, presolve=False)
-        return again.status == "INFEASIBLE" and again.solution is None
+        upper = self._upper
+        if outcome.solution is not None:
+            upper = min(upper, outcome.solution.makespan - 1)
+        again = self._solve(addresses=addresses, seconds=self._left, presolve=False, upper=upper)
+        if again.solution is not None and broken_rule(self.problem, again.solution) is None:
+            self._note(CONTRADICTED)
+        if again.status != "INFEASIBLE" or again.solution is not None:
+            return False
+        if self.best is not None and self._left > 0:
+            # The best plan is a solution of the model: who denies that is not believed in anything.
+            makespan = self.best[1].makespan
+            if self._ask(addresses, self._left, True, (makespan, makespan), None).status == "INFEASIBLE":
+                self._note(CONTRADICTED)
+        self.bound = max(self.bound, upper + 1)
+        return upper >= self._upper
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
     @property
     def _left(self) -> float:
@@ -106,28 +143,46 @@ class _Search:
         """Largest makespan still of interest."""
         return self.problem.horizon_ticks if self.best is None else self.best[1].makespan - 1
 
-    def _solve(self, *, addresses: bool, seconds: float, presolve: bool = True) -> Outcome:
-        if self._upper < self.bound:
-            return Outcome("INFEASIBLE", self._upper + 1, None)
+    def _solve(self, *, addresses: bool, seconds: float, presolve: bool = True, upper: int | None = None) -> Outcome:
+        upper = self._upper if upper is None else upper
+        if upper < self.bound:
+            return Outcome("INFEASIBLE", upper + 1, None)
+        return self._ask(addresses, seconds, presolve, (self.bound, upper), self._take)
+
+    def _ask(
+        self,
+        addresses: bool,
+        seconds: float,
+        presolve: bool,
+        window: tuple[int, int],
+        take: Callable[[FlatSolution], None] | None,
+    ) -> Outcome:
         options = FlatOptions(
             addresses=addresses,
-            upper=self._upper,
-            lower=self.bound,
+            upper=window[1],
+            lower=window[0],
             seconds=seconds,
             deterministic=self.seed is not None,
             seed=(self.seed or 0) + (0 if presolve else 1),
             workers=max(1, min(8, os.cpu_count() or 1)),
             presolve=presolve,
         )
-        return solve_guarded(self.problem, self.ht, options, self.best, self._take)
+        return self.guard.solve(Job(self.problem, self.ht, options, self.best), take)
 
     def _take(self, solution: FlatSolution) -> None:
-        decision = decision_of(self.problem, solution)
-        if decision is None:
-            self.unpacked = solution
+        wrong = broken_rule(self.problem, solution)
+        if wrong is not None:
+            self._note(f"{BROKEN}: {wrong}")
             return
-        simulated = self.evaluate(self.problem, decision)
-        if not simulated.late and (self.best is None or simulated.makespan < self.best[1].makespan):
-            self.best = decision, simulated
-            if self.on_progress is not None:
-                self.on_progress(simulated.makespan, self.bound)
+        for hold in (False, True):
+            decision = decision_of(self.problem, solution, hold_transfers=hold)
+            if decision is None:
+                self.unpacked = solution
+                return
+            simulated = self.evaluate(self.problem, decision)
+            if not simulated.late and (self.best is None or simulated.makespan < self.best[1].makespan):
+                self.best = decision, simulated
+                if self.on_progress is not None:
+                    self.on_progress(simulated.makespan, self.bound)
+            if not simulated.late and simulated.makespan <= solution.makespan:
+                return

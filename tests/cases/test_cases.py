@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from cases.answers import (
+    memory_is_sound,
     peak_bytes,
     pieces,
     problem_file,
@@ -25,13 +27,21 @@ from cases.answers import (
 from cases.neutral import to_problem, to_workload
 
 from hexloom import InvalidInputError, Workload, solve
+from hexloom.formulations import portfolio
+from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.flat.guard import Guard, Outcome
+from hexloom.formulations.flat.model import FlatModel, FlatOptions, FlatSolution
 from hexloom.hwmodels.quantity import parse_bytes
+from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.check import check_plan
 from hexloom.optimizer.plan import Assignment, Plan, Queue, QueueEntry, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from hexloom.formulations.bounds import Bounds
+    from hexloom.formulations.problem import Problem
 
     Case = Callable[[str], Any]
 
@@ -124,6 +134,30 @@ def test_vtcm_12_bytes_are_bytes(case: Case) -> None:
             to_problem(data, machine={**data["machine"], "vtcm": spelling})
 
 
+def test_vtcm_16_alignment_order_decides_the_peak(case: Case) -> None:
+    data = case("VTCM-16")
+    assert peak_bytes(schedule_of(data)) <= 8192
+    schedule = schedule_of(data, machine={**data["machine"], "vtcm": 6160})
+    assert peak_bytes(schedule) == 6160
+    at = schedule.plan.addresses
+    assert (at["A"] % 2048, at["B"] % 128, at["C"] % 128) == (0, 0, 0)
+    result = solve(to_problem(data, machine={**data["machine"], "vtcm": 6159}), time_limit_s=5)
+    assert result.status == "INFEASIBLE"
+    assert result.infeasibility is not None
+
+
+def test_vtcm_18_pins_are_hard(case: Case) -> None:
+    data = case("VTCM-18")
+    feasible, blocked = ({"machine": {"vtcm": part["vtcm"]}, "bufs": part["bufs"]} for part in (data["a"], data["b"]))
+    schedule = schedule_of(feasible)
+    assert schedule.plan.addresses == {"F": 4, "A": 0, "B": 0, "C": 0}
+    assert peak_bytes(schedule) == 8
+    refused = refusal_of(blocked)
+    assert (refused.kind, refused.have, refused.need) == ("largest_gap", 4, 6)
+    for part in ("largest gap 4 B", "wanted 6 B", "free 8 B", "beside the pinned F@4+4", "move a pin"):
+        assert part in refused.message
+
+
 def test_vtcm_19_capacity_that_changes(case: Case) -> None:
     data = case("VTCM-19")
     schedule = schedule_of(data)
@@ -176,6 +210,33 @@ def test_ord_01_bad_table_is_refused(case: Case) -> None:
     )
     violations = check_plan(problem, plan)
     assert ("O0", "SM1") in [v.parties for v in violations]
+
+
+def test_ord_04_wait_before_reuse_not_before_start(case: Case) -> None:
+    data = case("ORD-04")
+    reuse = schedule_of(data["reuse"])
+    assert (reuse.status, reuse.makespan, reuse.lower_bound, reuse.bounds[0].engine) == ("OPTIMAL", 30, 30, "hvx")
+    strict = schedule_of(data["strict"])
+    assert (strict.status, strict.makespan) == ("OPTIMAL", 48)
+
+
+@pytest.mark.parametrize("tiles", range(1, 9))
+def test_ord_04_for_any_number_of_tiles(case: Case, tiles: int) -> None:
+    """The loop of the report at other lengths: load 4, compute 6, store 2; buffers of two tiles."""
+    assert len(case("ORD-04")["reuse"]["tasks"]) == 12
+    tasks = []
+    for k in range(tiles):
+        old = k - 2
+        tasks += [
+            {"id": f"L{k}", "eng": "dma", "dur": 4, "after": [f"C{old}"] if old >= 0 else []},
+            {"id": f"C{k}", "eng": "hvx", "dur": 6, "after": [f"L{k}", *([f"S{old}"] if old >= 0 else [])]},
+            {"id": f"S{k}", "eng": "dma", "dur": 2, "after": [f"C{k}"]},
+        ]
+    machine = {"dma": 1, "hvx": 1}
+    if tiles == 4:
+        assert tasks == case("ORD-04")["reuse"]["tasks"]
+    schedule = schedule_of({"machine": machine, "tasks": tasks})
+    assert (schedule.status, schedule.makespan) == ("OPTIMAL", 4 + 6 * tiles + 2)
 
 
 @pytest.mark.parametrize(("depth", "makespan", "reverse"), [(1, 24, 3), (2, 20, 2)])
@@ -246,14 +307,112 @@ def test_sol_04_a_marker_takes_nothing(case: Case) -> None:
     assert (rows(schedule)["mark"].start, rows(schedule)["mark"].observed) == (1, 1)
 
 
-def test_sol_09_greedy_meets_a_bound(case: Case) -> None:
+def scaled(data: Any, factor: int, vtcm: int) -> Any:
+    """Multiply all bytes and durations."""
+    return {
+        "machine": {**data["machine"], "vtcm": vtcm * factor},
+        "tasks": [{**task, "dur": task["dur"] * factor} for task in data["tasks"]],
+        "bufs": [{**b, "bytes": b["bytes"] * factor} for b in data["bufs"]],
+    }
+
+
+@pytest.mark.parametrize("vtcm", [65536, 65535])
+def test_sol_06_scale_does_not_change_the_answer(case: Case, vtcm: int) -> None:
+    factors = case("SOL-06")["scale_factors"]
+    data = case("VTCM-07")
+    assert factors == [1, 10, 100]
+    answers = set()
+    for factor in factors:
+        schedule = schedule_of(scaled(data, factor, vtcm), limit_s=3)
+        answers.add((schedule.status, Fraction(schedule.makespan, factor)))
+    assert answers == {("OPTIMAL", 85 if vtcm == 65536 else 120)}
+
+
+@pytest.mark.parametrize("factor", [1, 100])
+@pytest.mark.parametrize("presolve", [True, False])
+def test_sol_06_workers_agree(case: Case, factor: int, presolve: bool) -> None:
+    """The solver itself, on the model with addresses, from no incumbent."""
+    problem = to_problem(scaled(case("VTCM-07"), factor, 65536))
+    bounds = lower_bounds(problem)
+    answers = set()
+    for workers in (1, 8, 16):
+        options = FlatOptions(True, problem.horizon_ticks, bounds.best.ticks, 30.0, False, 0, workers, presolve)
+        solutions: list[FlatSolution] = []
+        status, _ = FlatModel(problem, bounds.heads_tails, options).solve(solutions.append)
+        answers.add((status, Fraction(solutions[-1].makespan, factor)))
+    assert answers == {("OPTIMAL", 85)}
+
+
+def test_sol_06_a_verdict_against_a_verified_plan(
+    case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A solver that always says INFEASIBLE: the plan of the list scheduler stays, and the user is told."""
+    monkeypatch.setattr(Guard, "solve", lambda *_: Outcome("INFEASIBLE", 0, None))
+    monkeypatch.setattr(portfolio, "EVENT_OPS", 0)
+    monkeypatch.setattr(solve_module, "configuration_bound", lambda *_, **__: None)
+    monkeypatch.setattr(solve_module, "lower_bounds", without_scratchpad)
+    data = scaled(case("VTCM-07"), 1, 65535)
+    schedule = schedule_of(data)
+    assert (schedule.status, schedule.makespan) == ("FEASIBLE", 120)
+    assert "internal error: solver verdict contradicts a verified plan" in schedule.notes
+    code, out, _ = run_cli(capsys, "solve", problem_file(tmp_path, data), "--time-limit", "500ms")
+    assert code == 0
+    assert "internal error: solver verdict contradicts a verified plan" in out
+
+
+def without_scratchpad(problem: Problem) -> Bounds:
+    """Leave something to prove."""
+    bounds = lower_bounds(problem)
+    return replace(bounds, found=tuple(b for b in bounds.found if b.name != "scratchpad"))
+
+
+def blocks(count: int, tiles: int) -> dict[str, Any]:
+    """Return blocks of load 4, vector 5, matrix 6 with one tile each."""
+    tasks = []
+    for k in range(count):
+        tasks += [
+            {"id": f"L{k}", "eng": "dma", "dur": 4, "bufs": [f"b{k}"]},
+            {"id": f"V{k}", "eng": "hvx", "dur": 5, "after": [f"L{k}"]},
+            {"id": f"M{k}", "eng": "hmx", "dur": 6, "after": [f"V{k}"], "bufs": [f"b{k}"]},
+        ]
+    machine = {"dma": 1, "hvx": 1, "hmx": 1, "vtcm": tiles}
+    return {"machine": machine, "tasks": tasks, "bufs": [{"id": f"b{k}", "bytes": 1} for k in range(count)]}
+
+
+@pytest.mark.parametrize(("count", "three", "two"), [(2, 21, 21), (4, 33, 36), (6, 45, 51)])
+def test_sol_07_few_blocks(case: Case, count: int, three: int, two: int) -> None:
+    assert case("SOL-07")["generate"]["blocks"] == 600
+    for tiles, makespan in ((3, three), (2, two)):
+        schedule = schedule_of(blocks(count, tiles), limit_s=5)
+        assert (schedule.status, schedule.makespan) == ("OPTIMAL", makespan)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tiles", "makespan", "bound"), [(3, 3609, "hmx"), (2, 4506, "scratchpad")])
+def test_sol_07_the_limit_is_kept(case: Case, tiles: int, makespan: int, bound: str) -> None:
+    """Slow, because the wall clock counts: nothing else may run beside it."""
+    data = case("SOL-07")
+    problem = to_problem(blocks(data["generate"]["blocks"], tiles))
+    started = time.monotonic()
+    result = solve(problem, time_limit_s=data["budget_s"])
+    wall = time.monotonic() - started
+    assert result.schedule is not None
+    memory_is_sound(result.schedule)
+    assert result.makespan_us == makespan
+    assert result.bottleneck == bound
+    assert result.gap is not None and result.gap <= Fraction(6, 4506)
+    assert wall <= 8
+
+
+def test_sol_09_greedy_meets_a_bound(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Guard, "solve", lambda *_: pytest.fail("the solver was called"))
     data = case("SOL-09")
     result = solve(to_problem(data))
     schedule = result.schedule
     assert schedule is not None
     assert (result.status, schedule.makespan, result.certificate) == ("OPTIMAL", 30, "arithmetic")
     assert result.bottleneck == "hvx"
-    assert "engine hvx: head 4 + load 24 + tail 2" in schedule.bounds[0].detail
+    assert "engine hvx: head 4 ticks + load 24 ticks + tail 2 ticks" in schedule.bounds[0].detail
     assert result.evaluations <= 2, "the list schedule is the proof, nothing is searched"
 
 
@@ -288,6 +447,20 @@ def test_sol_10_same_bytes_in_every_process(case: Case, tmp_path: Path) -> None:
         texts = [(tmp_path / f"run{run}" / source.stem / "schedule.json").read_bytes() for run in range(runs)]
         assert len({hashlib.sha256(text).hexdigest() for text in texts}) == 1
         assert json.loads(texts[0])["makespan"] == makespan
+
+
+def test_sol_12_many_equal_tasks(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = case("SOL-12")
+    started = time.monotonic()
+    schedule = schedule_of(data, limit_s=10)
+    assert time.monotonic() - started < 2
+    assert (schedule.status, schedule.makespan) == ("OPTIMAL", 70)
+    said = "the scratchpad cannot bind: all buffers side by side take 400 B of 1,000 B; it was left out of the search"
+    assert schedule.notes == (said,)
+    _, out, _ = run_cli(capsys, "solve", problem_file(tmp_path, data))
+    assert said in out.replace("\n", " ")
+    tight = schedule_of(data, machine={**data["machine"], "vtcm": 399})
+    assert tight.notes == ()
 
 
 def test_trc_15_unknown_keys_are_errors(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -423,4 +423,4 @@ def test_of_equal_bounds_the_one_with_most_work_is_told() -> None:
     schedule = schedule_of({"machine": {"dma": 1, "hmx": 1}, "tasks": tasks})
     assert schedule.status == "OPTIMAL"
     assert schedule.bounds[0].engine == "hmx"
-    assert schedule.bounds[0].detail == "engine hmx: head 5 + load 18 + tail 2 ticks"
+    assert schedule.bounds[0].detail == "engine hmx: head 5 ticks + load 18 ticks + tail 2 ticks"

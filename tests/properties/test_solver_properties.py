@@ -297,13 +297,9 @@ CORNERS = {
         ("xz", "yz"),
     ),
     "a pin of no bytes touches nothing": problem(
-        12,
+        5,
         (op("x"), op("y")),
-        (
-            Buffer(name="a", size_bytes=5, ops=("x",)),
-            Buffer(name="b", size_bytes=5, ops=("x", "y")),
-            Buffer(name="none", size_bytes=0, ops=("x",), address=8),
-        ),
+        (Buffer(name="all", size_bytes=5, ops=("x", "y")), Buffer(name="none", size_bytes=0, ops=("x",), address=2)),
     ),
     "what nobody uses must fit too": problem(4, (op("x"),), (Buffer(name="b", size_bytes=5),)),
 }

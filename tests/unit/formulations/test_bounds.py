@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unit.small import held, move, on, problem, run
+from unit.small import buffer, held, move, on, problem, run
 
+from hexloom.formulations import bounds as bounds_module
 from hexloom.formulations import heads_tails as module
 from hexloom.formulations.bounds import WINDOW_LIMIT, Bound, lower_bounds
 from hexloom.formulations.heads_tails import engine_demands, heads_and_tails
@@ -136,3 +137,37 @@ def test_lead_and_trail_are_outside_the_engine() -> None:
     """Each transfer: issue 1, pipe 4, latency 2 more, poll 3: the pipe starts at 1 and 5 ticks follow its end."""
     p = problem(move("a", 4, latency=6, issue=1, poll=3, owner=0), move("b", 4, latency=6, issue=1, poll=3, owner=1))
     assert bound(p, "heads_tails").ticks == 1 + 8 + 5
+
+
+def test_bytes_for_as_long_as_they_must_live() -> None:
+    """Two lives of 4 + 5 + 6 with 3 B each in 4 B beside a resident: 90 over 4; what lives for ever is not counted."""
+    ops = [on(e, f"{n}{k}", t) for k in range(2) for e, n, t in (("lut", "l", 4), ("hvx", "v", 5), ("hmx", "m", 6))]
+    buffers = (*(buffer(f"b{k}", 3, f"l{k}", f"m{k}") for k in range(2)), buffer("home", 2, resident=True))
+    p = problem(*ops, after="l0>v0 v0>m0 l1>v1 v1>m1", buffers=buffers, capacity=6)
+    found = bound(p, "scratchpad")
+    assert (found.ticks, found.engine) == (23, None)
+    assert found.detail == "scratchpad of 4 B: head 0 ticks + bytes x time 23 ticks + tail 0 ticks"
+    assert lower_bounds(p).best == found
+
+
+def test_a_life_has_heads_and_tails() -> None:
+    """A delay of 3 before all users, one of 2 after; of two users without a path the longer one counts."""
+    ops = (run("in", latency=3), on("hvx", "a", 4), on("hmx", "b", 5), run("out", latency=2))
+    p = problem(*ops, after="in>a in>b a>out b>out", buffers=(buffer("x", 4, "a", "b"),), capacity=4)
+    assert bound(p, "scratchpad").ticks == 3 + 5 + 2
+
+
+def test_a_life_of_a_transfer_counts_issue_and_poll() -> None:
+    p = problem(move("d", 5, issue=1, poll=1), buffers=(buffer("x", 4, "d"),), capacity=4)
+    assert bound(p, "scratchpad").ticks == 7
+
+
+def test_no_bytes_no_bound() -> None:
+    p = problem(on("hvx", "a", 4), buffers=(buffer("x", 0, "a"), buffer("home", 2, resident=True)), capacity=4)
+    assert "scratchpad" not in {b.name for b in lower_bounds(p).found}
+
+
+def test_when_paths_take_too_long_a_life_is_its_longest_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds_module, "LIFE_STEPS", 0)
+    p = problem(on("hvx", "a", 4), on("hmx", "b", 5), after="a>b", buffers=(buffer("x", 4, "a", "b"),), capacity=4)
+    assert bound(p, "scratchpad").ticks == 5

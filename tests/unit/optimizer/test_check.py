@@ -400,7 +400,7 @@ def test_a_bound_above_the_makespan_is_named() -> None:
     bounds = (BoundRow(name="critical_path", ticks=35, engine=None, detail=""),)
     changes = {"bounds": bounds, "lower_bound": 35, "plan_bound": 35}
     found = kinds(check_schedule(SCHEDULE.model_copy(update=changes)))
-    assert found == {"lower_bound_above_makespan", "plan_bound_above_makespan"}
+    assert found == {"bound", "lower_bound_above_makespan", "plan_bound_above_makespan"}
 
 
 def test_times_that_keep_every_rule_but_are_not_simulated_are_named() -> None:

@@ -243,15 +243,19 @@ def test_infeasible_in_every_order() -> None:
 
 
 def test_no_plan_and_no_proof_is_a_limit() -> None:
-    """Bytes fit in this order, the two pins do not: the search cannot prove that."""
+    """Bytes fit in this order, the two pins do not: only a search to the end proves that."""
     p = problem(
         *(on("hvx", n, 1) for n in "abc"),
         after="a>b b>c",
         buffers=(buffer("x", 4, "a", "c", address=0), buffer("y", 4, "b", address=0)),
         capacity=8,
     )
-    result = solve(p)
+    result = solve(p, time_limit_s=0)
     assert (result.status, result.schedule, result.infeasibility) == ("LIMIT", None, None)
+    result = solve(p)
+    assert result.status == "INFEASIBLE"
+    assert result.infeasibility is not None and result.infeasibility.kind == "search"
+    assert "searched to the end twice" in result.infeasibility.message
 
 
 def test_an_interrupt_returns_the_best_plan_so_far() -> None:
@@ -281,7 +285,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     again = solve(open_problem(), seed=7, time_limit_s=0.2)
     assert first.schedule is not None and again.schedule is not None
     assert first.schedule.to_json() == again.schedule.to_json()
-    assert first.evaluations == again.evaluations > 20
+    assert first.evaluations == again.evaluations > 0
 
 
 def test_a_limit_of_nothing_still_gives_a_plan() -> None:

@@ -1,0 +1,168 @@
+"""Classes of ops that pay one price, and what can run together: the sets S of the configuration LP.
+
+A set is feasible if the units of every lane suffice, no two classes in it are ordered, no class has more parts in it
+than it can have at once, and the bytes that its ops keep alive fit. With classes of several ops this admits sets
+that no schedule can reach, which keeps the bound below the optimum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.configuration.parts import Lane, Merged, lanes_of, ways_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexloom.formulations.configuration.order import Order
+    from hexloom.formulations.heads_tails import HeadsTails
+    from hexloom.formulations.problem import Problem
+
+LIVE_LIMIT = 512
+"""Up to so many ops a buffer also counts for ops that run between its first and its last user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One part of one way to run a class; ``head`` and ``tail`` are the least of its ops, for this part.
+
+    ``takes`` are (lane, units) by position.
+    """
+
+    op_class: int
+    ticks: int
+    head: int
+    tail: int
+    takes: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpClass:
+    """Ops that can run in the same ways.
+
+    ``items`` are the positions of its parts per way. ``width`` ops of it can run at once. ``own_bytes`` are taken by
+    each op of it, the buffers in ``shared`` once by all.
+    """
+
+    ops: tuple[int, ...]
+    items: tuple[tuple[int, ...], ...]
+    width: int
+    own_bytes: int
+    shared: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Configurations:
+    """All that decides which sets are feasible.
+
+    ``conflicts`` has one mask per class, of the classes ordered against it; ``capacity`` one number per lane,
+    ``whole`` whether it is a whole engine;
+    ``shared_bytes`` the sizes of the buffers that `OpClass.shared` names.
+    ``entry`` is the first tick of a schedule, ``longest`` the end of a very long one.
+    """
+
+    classes: tuple[OpClass, ...]
+    items: tuple[Item, ...]
+    conflicts: tuple[int, ...]
+    capacity: tuple[int, ...]
+    whole: tuple[bool, ...]
+    room_bytes: int
+    shared_bytes: dict[int, int]
+    entry: int
+    longest: int
+
+
+def configurations(
+    problem: Problem,
+    order: Order,
+    ht: HeadsTails,
+    partition: Sequence[tuple[int, ...]],
+    merged: Merged | None,
+) -> Configurations:
+    """Return what can run together, for classes of ops that run in equal ways. Ops left out never run."""
+    lanes = lanes_of(problem, merged)
+    number: dict[Lane, int] = {lane: k for k, lane in enumerate(lanes.capacity)}
+    memory = _Memory(problem, order, partition)
+    classes: list[OpClass] = []
+    items: list[Item] = []
+    for c, ops in enumerate(partition):
+        head, tail = min(int(ht.head[i]) for i in ops), min(int(ht.tail[i]) for i in ops)
+        rows: list[tuple[int, ...]] = []
+        for parts in ways_of(problem, problem.ops[ops[0]], lanes):
+            rows.append(tuple(range(len(items), len(items) + len(parts))))
+            for part in parts:
+                takes = tuple((number[lane], units) for lane, units in part.takes)
+                items.append(Item(c, part.ticks, head + part.lead, tail + part.trail, takes))
+        classes.append(OpClass(ops, tuple(rows), order.width(ops), memory.own(c), memory.shared(c)))
+    conflicts = [0] * len(classes)
+    for a in range(len(classes)):
+        for b in range(a):
+            if order.all_ordered(partition[a], partition[b]):
+                conflicts[a] |= 1 << b
+                conflicts[b] |= 1 << a
+    sizes = {b: problem.buffers[b].occupied_bytes for one in classes for b in one.shared}
+    return Configurations(
+        tuple(classes),
+        tuple(items),
+        tuple(conflicts),
+        tuple(lanes.capacity.values()),
+        tuple(unit is None for _, unit in lanes.capacity),
+        memory.room,
+        sizes,
+        problem.entry_ticks,
+        problem.horizon_ticks,
+    )
+
+
+class _Memory:
+    """Bytes that the ops of each class keep alive.
+
+    A buffer lives while any of its users runs, and while an op runs that has a user before and a user after it. If
+    the ops that keep it alive make up whole classes it is shared: its bytes count once for all of them. If not, each
+    of these ops counts an equal share of it, so small that no set of them counts more than the whole. Resident
+    buffers are always there.
+    """
+
+    def __init__(self, problem: Problem, order: Order, partition: Sequence[tuple[int, ...]]) -> None:
+        pad = problem.scratchpad.available_bytes
+        self.room = pad - sum(b.occupied_bytes for b in problem.buffers if b.resident)
+        self._shared: list[list[int]] = [[] for _ in partition]
+        self._own = [0] * len(partition)
+        moving = [b for b, buffer in enumerate(problem.buffers) if not buffer.resident and buffer.occupied_bytes > 0]
+        if sum(problem.buffers[b].occupied_bytes for b in moving) <= self.room:
+            return
+        home = {i: c for c, ops in enumerate(partition) for i in ops}
+        shares: list[dict[int, int]] = [{} for _ in partition]
+        for b in moving:
+            keepers = keep_alive(problem, order, b)
+            inside = [i for i in keepers if i in home]
+            touched = sorted({home[i] for i in inside})
+            if sum(len(partition[c]) for c in touched) == len(inside):
+                for c in touched:
+                    self._shared[c].append(b)
+            else:
+                each = problem.buffers[b].occupied_bytes // order.width(keepers)
+                for i in inside:
+                    shares[home[i]][i] = shares[home[i]].get(i, 0) + each
+        for c, ops in enumerate(partition):
+            self._own[c] = min(shares[c].get(i, 0) for i in ops)
+
+    def own(self, c: int) -> int:
+        return self._own[c]
+
+    def shared(self, c: int) -> tuple[int, ...]:
+        return tuple(self._shared[c])
+
+
+def keep_alive(problem: Problem, order: Order, b: int) -> list[int]:
+    """Return the ops during which buffer ``b`` is alive, whatever the schedule."""
+    users = sorted({problem.op_index[name] for name in problem.buffers[b].ops})
+    if len(problem.ops) > LIVE_LIMIT:
+        return users
+    found = []
+    for i in range(len(problem.ops)):
+        after = i in users or any(order.before(u, i) for u in users)
+        if after and (i in users or any(order.before(i, u) for u in users)):
+            found.append(i)
+    return found

@@ -1,0 +1,369 @@
+"""The dispatcher of list scheduling: a clock, and at every instant the most urgent of what can start.
+
+It keeps a clock of its own, because it has to decide while time runs; what it returns is a `Decision`, and the
+predicted times of that come from the simulator alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.decision import Decision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from hexloom.formulations.problem import Mode, Problem, Use
+    from hexloom.formulations.scratch_state import ScratchState
+
+ANY = -1
+
+BACKFILL = 8
+"""How many ops that need the same units are tried for a gap in front of a job that waits for them."""
+
+Ready = tuple[bool, float, int, int]
+"""Sort key of an action that could start: what holds no thread goes first, then by priority; the action is last."""
+
+RELEASE, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the dispatcher is told: one number per op, larger first; a mode per op; extra orderings.
+
+    Mode `ANY` leaves the choice to the moment of the start: the mode that ends first of those that can start, and
+    of equals the one whose pipes have served least.
+
+    ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
+    so that they move while the workers are busy, or when someone waits for nothing else. ``careful`` lets nobody
+    take scratchpad bytes that others need to end what they have begun. At most ``depth`` tiles of a task hold bytes.
+    """
+
+    priority: tuple[float, ...]
+    modes: tuple[int, ...]
+    guards: tuple[tuple[int, int], ...] = ()
+    lazy: frozenset[int] = frozenset()
+    careful: bool = False
+    depth: int | None = None
+
+
+@dataclass
+class Dispatch:
+    """One run over ``problem`` under ``policy``; ``scratch`` says who may take bytes."""
+
+    problem: Problem
+    policy: Policy
+    scratch: ScratchState
+    now: int = 0
+    actions: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        problem, policy = self.problem, self.policy
+        n = len(problem.ops)
+        self.now = problem.entry_ticks
+        self.chosen = [max(m, 0) for m in policy.modes]
+        self.modes = [op.modes[m] for op, m in zip(problem.ops, self.chosen, strict=True)]
+        self.successors = [list(s) for s in problem.successors]
+        self.missing = [len(p) for p in problem.predecessors]
+        for before, after in policy.guards:
+            self.successors[before].append(after)
+            self.missing[after] += 1
+        self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
+        self.busy_until = {e.name: [self.now] * e.units for e in problem.engines if e.kind != "pipe"}
+        self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
+        every_mode = [m for op in problem.ops for m in op.modes if m.dma is not None]
+        pipes = [{use.engine for use in mode.uses if use.ticks > 0} for mode in every_mode]
+        self.shared_pipes: set[str] = set.intersection(*pipes) if pipes else set()
+        self.pipe_load = dict.fromkeys(self.pipe_units, 0)
+        self.pipes_changed = False
+        self.pending: list[tuple[int, int]] = []
+        self.events: list[tuple[int, int, int, str]] = []
+        self.ready: dict[Hashable, list[Ready]] = {}
+        self.wishes = [
+            _wish(op.modes if m == ANY else (op.modes[m],)) for op, m in zip(problem.ops, policy.modes, strict=True)
+        ]
+        self.deferred: list[int] = []
+        self.too_long = False
+        self.unfinished = n
+        for i in range(n):
+            if self.missing[i] == 0:
+                self._offer(i, i)
+
+    def run(self) -> bool:
+        """Dispatch everything; False in a dead end."""
+        while self.unfinished:
+            moved = self._start_ready()
+            if self._start_transfers() or moved:
+                if self.events and self.events[0][0] == self.now:
+                    self._pop_events()
+                    continue
+                if moved:
+                    continue
+            if not self.events:
+                return False
+            self.now = self.events[0][0]
+            self._pop_events()
+        return True
+
+    def decision(self, offsets: tuple[int, ...]) -> Decision:
+        """Return what was decided, with the addresses found for it."""
+        return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards)
+
+    def _offer(self, action: int, like: int) -> None:
+        if action in self.policy.lazy:
+            self.deferred.append(action)
+            return
+        dma = self.modes[action if action >= 0 else ~action].dma
+        free = dma is not None and (dma.issue_ticks if action >= 0 else dma.poll_ticks) == 0
+        self._queue(action, (not free, -self.policy.priority[like], like, action))
+
+    def _queue(self, action: int, item: Ready) -> None:
+        """Queue an action behind the more urgent ones that need the same units: while these are blocked, it is too."""
+        wish = self.wishes[action] if action >= 0 else ("observe", self.modes[~action].dma)
+        insort(self.ready.setdefault(wish, []), item)
+
+    def _pop_events(self) -> None:
+        while self.events and self.events[0][0] == self.now:
+            _, kind, i, name = heapq.heappop(self.events)
+            if kind == PIPE_FREE:
+                self.pipe_units[name] += 1
+                self.pipes_changed = True
+            elif kind == REQUEST:
+                self.pipes_changed = True
+                insort(self.pending, (self.now, i))
+            elif kind == OBSERVED or (kind == DONE and self.modes[i].dma is None):
+                self._finish(i)
+            elif kind == DONE:
+                urgent = max(self.successors[i], key=lambda s: self.policy.priority[s], default=i)
+                self._offer(~i, urgent if self.policy.priority[urgent] > self.policy.priority[i] else i)
+
+    def _start_ready(self) -> bool:
+        """Start what can start now, most urgent first; what is blocked on units keeps the less urgent off them."""
+        self._offer_deferred(lambda i: not self._can_wait(i))
+        reserved: dict[str, int] = {}
+        hungry = False
+        moved = False
+        heads = [(items[0], 0, wish) for wish, items in self.ready.items() if items]
+        heapq.heapify(heads)  # items differ, so wishes are never compared
+        while heads:
+            item, place, wish = heapq.heappop(heads)
+            action = item[3]
+            units = None
+            if action < 0:
+                started = self._observe(~action)
+            else:
+                units = self._choose(action, reserved)
+                if units is not None and self.deferred and self._is_gang(action):
+                    self._issue_deferred()
+                    units = self._choose(action, reserved)
+                started = units is not None and self.scratch.take(action, hungry=hungry)
+            if started:
+                moved = True
+                del self.ready[wish][place]
+                if action < 0:
+                    break
+                assert units is not None
+                self._start(action, units)
+                if self.modes[action].duration_ticks == 0:
+                    break  # something may be ready at this very instant: look again from the most urgent on
+            elif units is not None:
+                hungry = True
+                place += 1
+            elif self.too_long and place < BACKFILL:
+                place += 1  # the units are free, but only for something shorter
+            else:
+                continue
+            if place < len(self.ready[wish]):
+                heapq.heappush(heads, (self.ready[wish][place], place, wish))
+        if not moved and not self.events:
+            moved = self._offer_deferred(lambda _: True) or (hungry and self._feed())
+        return moved
+
+    def _can_wait(self, i: int) -> bool:
+        """Whether everyone who needs transfer ``i`` waits for something else too."""
+        return all(self.missing[s] > 1 for s in self.successors[i])
+
+    def _is_gang(self, i: int) -> bool:
+        return any(use.units == len(self.busy_until.get(use.engine, ())) > 1 for use in self.modes[i].uses)
+
+    def _issue_deferred(self) -> None:
+        for i in list(self.deferred):
+            units = self._choose(i, {})
+            if units is not None and self.scratch.take(i, hungry=False):
+                self.deferred.remove(i)
+                self._start(i, units)
+
+    def _offer_deferred(self, wanted: Callable[[int], bool]) -> bool:
+        offered = [i for i in self.deferred if wanted(i)]
+        for i in offered:
+            self.deferred.remove(i)
+            self._queue(i, (False, -self.policy.priority[i], i, i))
+        return bool(offered)
+
+    def _feed(self) -> bool:
+        """Nothing runs and the most urgent is short of bytes: let anyone who fits go."""
+        for item, wish in sorted((item, wish) for wish, items in self.ready.items() for item in items):
+            i = item[3]
+            if i >= 0:
+                units = self._choose(i, {})
+                if units is not None and self.scratch.take(i, hungry=False):
+                    self.ready[wish].remove(item)
+                    self._start(i, units)
+                    return True
+        return False
+
+    def _owner_free(self, i: int) -> bool:
+        dma = self.modes[i].dma
+        return dma is not None and self.busy_until[dma.owner_engine][dma.owner_unit] <= self.now
+
+    def _observe(self, i: int) -> bool:
+        if not self._owner_free(i):
+            return False
+        self.actions.append(~i)
+        dma = self.modes[i].dma
+        assert dma is not None
+        if dma.poll_ticks == 0:
+            self._finish(i)
+            return True
+        end = self.now + dma.poll_ticks
+        self.busy_until[dma.owner_engine][dma.owner_unit] = end
+        heapq.heappush(self.events, (end, OBSERVED, i, ""))
+        return True
+
+    def _choose(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
+        """Find units for op ``i``; where its mode is open, choose the mode too."""
+        self.too_long = False
+        if self.policy.modes[i] != ANY:
+            return self._find_units(i, reserved)
+        modes = self.problem.ops[i].modes
+
+        def cost(m: int) -> tuple[int, int, int]:
+            pipes = [use.engine for use in modes[m].uses if use.engine in self.pipe_load]
+            load = sum(self.pipe_load[pipe] for pipe in pipes if pipe not in self.shared_pipes)
+            return (modes[m].duration_ticks, load, m)
+
+        for m in sorted(range(len(modes)), key=cost):
+            self.chosen[i], self.modes[i] = m, modes[m]
+            units = self._find_units(i, reserved if len(modes) == 1 else dict(reserved))
+            if units is not None:
+                return units
+        return None
+
+    def _find_units(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
+        """Return free unit ids per use, or None; then mark until when its units are kept for it."""
+        mode = self.modes[i]
+        if mode.dma is not None:
+            if not self._owner_free(i):
+                return None
+            limit = reserved.get(mode.dma.owner_engine)
+            if limit is not None and self.now + mode.dma.issue_ticks > limit:
+                return None
+            return ((),) * len(mode.uses)
+        found: list[tuple[int, ...]] = []
+        blocked = False
+        for use in mode.uses:
+            if use.ticks == 0:
+                found.append(())
+                continue
+            busy = self.busy_until[use.engine]
+            ids = _free_units(use, busy, self.now)
+            limit = reserved.get(use.engine)
+            if ids is None:
+                blocked = True
+                until = _available_at(use, busy)
+                reserved[use.engine] = min(until, limit) if limit is not None else until
+            elif limit is not None and self.now + mode.overhead_ticks + use.ticks > limit:
+                self.too_long = True
+                return None
+            else:
+                found.append(ids)
+        return None if blocked else tuple(found)
+
+    def _start(self, i: int, units: tuple[tuple[int, ...], ...]) -> None:
+        mode = self.modes[i]
+        self.actions.append(i)
+        self.units[i] = units
+        if mode.dma is not None:
+            for pipe, use in self.pipe_uses(i).items():
+                self.pipe_load[pipe] += use.ticks
+            end = self.now + mode.dma.issue_ticks
+            self.busy_until[mode.dma.owner_engine][mode.dma.owner_unit] = end
+            heapq.heappush(self.events, (end, REQUEST, i, ""))
+            if end > self.now:
+                heapq.heappush(self.events, (end, RELEASE, i, ""))
+            return
+        for use, ids in zip(mode.uses, units, strict=True):
+            if ids:
+                end = self.now + mode.overhead_ticks + use.ticks
+                for u in ids:
+                    self.busy_until[use.engine][u] = end
+                heapq.heappush(self.events, (end, RELEASE, i, ""))
+        if mode.duration_ticks == 0:
+            self._finish(i)
+        else:
+            heapq.heappush(self.events, (self.now + mode.duration_ticks, DONE, i, ""))
+
+    def _start_transfers(self) -> bool:
+        """Give free pipes to the transfers that were issued first."""
+        if not self.pipes_changed:
+            return False
+        self.pipes_changed = False
+        left: list[tuple[int, int]] = []
+        full = {name for name, free in self.pipe_units.items() if free == 0}
+        for position, item in enumerate(self.pending):
+            i = item[1]
+            if not full.isdisjoint(self.shared_pipes):
+                left += self.pending[position:]
+                break
+            uses = self.pipe_uses(i)
+            if not full.isdisjoint(uses) or any(self.pipe_units[pipe] < use.units for pipe, use in uses.items()):
+                left.append(item)
+                continue
+            for pipe, use in uses.items():
+                self.pipe_units[pipe] -= use.units
+                if self.pipe_units[pipe] == 0:
+                    full.add(pipe)
+                for _ in range(use.units):
+                    heapq.heappush(self.events, (self.now + use.ticks, PIPE_FREE, i, pipe))
+            heapq.heappush(self.events, (self.now + self.modes[i].latency_ticks, DONE, i, ""))
+        started = len(left) < len(self.pending)
+        self.pending = left
+        return started
+
+    def pipe_uses(self, i: int) -> dict[str, Use]:
+        """Return the pipes that transfer ``i`` takes."""
+        return {use.engine: use for use in self.modes[i].uses if use.ticks > 0}
+
+    def _finish(self, i: int) -> None:
+        self.unfinished -= 1
+        self.scratch.finish(i)
+        for s in self.successors[i]:
+            self.missing[s] -= 1
+            if self.missing[s] == 0:
+                self._offer(s, s)
+
+
+def _wish(modes: Sequence[Mode]) -> Hashable:
+    """Return what an op needs to start, as a key: ops with equal wishes are blocked together."""
+    return tuple(
+        (mode.dma.owner_engine, mode.dma.owner_unit)
+        if mode.dma is not None
+        else tuple((use.engine, use.units, use.unit_ids) for use in mode.uses if use.ticks > 0)
+        for mode in modes
+    )
+
+
+def _free_units(use: Use, busy: Sequence[int], now: int) -> tuple[int, ...] | None:
+    if use.unit_ids is not None:
+        return use.unit_ids if all(busy[u] <= now for u in use.unit_ids) else None
+    free = [u for u, until in enumerate(busy) if until <= now]
+    return tuple(free[: use.units]) if len(free) >= use.units else None
+
+
+def _available_at(use: Use, busy: Sequence[int]) -> int:
+    if use.unit_ids is not None:
+        return max(busy[u] for u in use.unit_ids)
+    return sorted(busy)[use.units - 1]

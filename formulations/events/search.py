@@ -1,0 +1,373 @@
+"""Branch and bound over events: the exact best plan of about ten ops under rule ``none``.
+
+The class is that of the plan language: every action begins at the entry, when something observable happens, or not
+before a later such event. A state is left out when it was reached before at the same or an earlier time; times count
+from now, so the same continuation then ends no later. Nothing else is left out: of two states with different remaining
+work neither is better, because a transfer that is issued earlier can take the pipe from one that is needed more.
+
+Where no two transfers can want one pipe unit (`Tables.monotone`), all times are longest paths over the orders of the
+decision, so an action may be told to begin only when one of its own reasons comes true: an input is known, one of its
+lanes is released, a buffer has died. Of a decision without guards the simulator gives exactly such a run, and guards
+can only delay it. With a contended pipe this does not hold, and every action may be held back to every event.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.decision import Decision
+from hexloom.formulations.events.estimate import least_end
+from hexloom.formulations.events.places import candidates, never_fits, packed, placements, side_by_side
+from hexloom.formulations.events.state import (
+    ARRIVED,
+    FLYING,
+    IDLE,
+    ISSUING,
+    QUEUED,
+    Step,
+    first_state,
+    key_of,
+    next_round,
+    start,
+    wait,
+)
+from hexloom.formulations.events.tables import Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from hexloom.formulations.decision import Evaluate, Simulated
+    from hexloom.formulations.events.state import State
+    from hexloom.formulations.events.tables import Ask, Way
+    from hexloom.formulations.heads_tails import HeadsTails
+    from hexloom.formulations.problem import Problem
+
+STATES_PER_SECOND = 10_000
+"""Counted work for a deterministic limit: states that a slow machine visits in a second."""
+
+LOOK_EVERY = 256
+
+FAR = 2**62
+
+Best = tuple[Decision, "Simulated"]
+
+Choice = tuple[tuple[int, ...], tuple[int, ...]]
+"""A kind of choice, equal for alike lanes, and the lanes."""
+
+NO_LANES: Choice = ((), ())
+
+Name = tuple[int, int, tuple[tuple[int, ...], ...], tuple[tuple[int, int], ...]]
+"""An action, its mode, the kind of its lanes, and the places of the buffers that it brings to life."""
+
+Taken = frozenset[Name]
+
+
+@dataclass
+class SearchLimits:
+    """When to stop: after so many states, or ``seconds`` of wall time (None: only states count)."""
+
+    states: int = 1_000_000
+    seconds: float | None = None
+    spent: int = 0
+    stopped: bool = False
+    _started: float = field(default_factory=time.monotonic)
+
+    def spend(self) -> None:
+        """Count one state."""
+        self.spent += 1
+        if self.spent >= self.states:
+            self.stopped = True
+        elif self.seconds is not None and self.spent % LOOK_EVERY == 0:
+            self.stopped = time.monotonic() - self._started >= self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class EventFound:
+    """The best decision, and what is proven.
+
+    ``proven``: no event-driven plan is shorter; where ``free_start``, none with any other start times either.
+    ``infeasible``: there is no plan at all. ``states`` were visited. ``interrupted``: the best is the best so far.
+    """
+
+    best: Best | None
+    proven: bool
+    infeasible: bool
+    free_start: bool
+    states: int
+    interrupted: bool = False
+
+
+def search_events(
+    problem: Problem,
+    heads_tails: HeadsTails,
+    evaluate: Evaluate,
+    incumbent: Best | None,
+    lower: int,
+    limit: SearchLimits,
+) -> EventFound:
+    """Find the best event-driven plan that is shorter than ``incumbent``, or prove that there is none."""
+    tables = Tables(problem, heads_tails)
+    if incumbent is not None and incumbent[1].late:
+        incumbent = None
+    if never_fits(tables):
+        return EventFound(incumbent, False, incumbent is None, tables.monotone, 0)
+    run = _Search(tables, evaluate, incumbent, lower, limit)
+    interrupted = False
+    try:
+        run.bytes_then_addresses()
+    except KeyboardInterrupt:
+        limit.stopped = interrupted = True
+    proven = (not limit.stopped and run.unpacked >= run.upper) or run.upper <= lower
+    infeasible = proven and run.best is None
+    return EventFound(run.best, proven and not infeasible, infeasible, tables.monotone, limit.spent, interrupted)
+
+
+class _Search:
+    def __init__(
+        self, tables: Tables, evaluate: Evaluate, incumbent: Best | None, lower: int, limit: SearchLimits
+    ) -> None:
+        self.tables = tables
+        self.evaluate = evaluate
+        self.best = incumbent
+        self.upper = FAR if incumbent is None else incumbent[1].makespan
+        self.lower = lower
+        self.limit = limit
+        self.reached: dict[object, int] = {}
+        self.offsets: tuple[int, ...] | None = None
+        self.count_bytes = False
+        self.options: list[list[int]] | None = None
+        self.resident_places: tuple[tuple[int, int], ...] = ()
+        self.unpacked = FAR
+        """The shortest run that was dropped because its buffers found no addresses."""
+
+    def bytes_then_addresses(self) -> None:
+        """Search with the bytes in use as part of the state, then, where that is not enough, with addresses."""
+        self.offsets = side_by_side(self.tables)
+        self.count_bytes = self.offsets is None
+        self._run()
+        if self.unpacked < self.upper and not self.limit.stopped:
+            self.options = candidates(self.tables)
+            if self.options is not None:
+                self.reached.clear()
+                self.unpacked = FAR
+                self._run()
+
+    def _run(self) -> None:
+        """Search depth first, the most promising state first."""
+        tables = self.tables
+        residents = [b for b, buffer in enumerate(tables.problem.buffers) if buffer.resident and tables.size[b]]
+        used = sum(tables.size[b] for b in residents)
+        if self.count_bytes and used > tables.capacity:
+            return
+        roots: Iterable[tuple[tuple[int, int], ...]] = ((),)
+        if self.options is not None:
+            roots = placements(tables, self.options, {}, residents)
+        stack: list[tuple[int, State]] = []
+        for placed in roots:
+            state = first_state(tables, used)
+            state.places = dict(placed)
+            self.resident_places = placed
+            stack.append((least_end(tables, state), state))
+            self._drain(stack)
+
+    def _drain(self, stack: list[tuple[int, State]]) -> None:
+        while stack and not self.limit.stopped and self.upper > self.lower:
+            bound, state = stack.pop()
+            if bound >= self.upper:
+                continue
+            found: list[tuple[int, int, int, State]] = []
+            for serial, after in enumerate(self._rounds(state)):
+                if after.late:
+                    continue
+                if after.over == self.tables.full:
+                    self._finish(after)
+                    continue
+                if self._stuck(after) or not next_round(self.tables, after) or after.late:
+                    continue
+                if after.over == self.tables.full:
+                    self._finish(after)
+                    continue
+                key = key_of(self.tables, after)
+                if self.reached.get(key, FAR) <= after.now:
+                    continue
+                self.reached[key] = after.now
+                estimate = least_end(self.tables, after)
+                if estimate < self.upper:
+                    found.append((-estimate, after.over.bit_count(), -serial, after))
+            found.sort(key=lambda item: item[:3])
+            stack += [(-estimate, after) for estimate, _, _, after in found]
+
+    def _stuck(self, state: State) -> bool:
+        """Whether an owner was left idle that must wait for a transfer, and nothing can start on it any more."""
+        for i, phase in enumerate(state.phase):
+            if phase in (QUEUED, FLYING, ARRIVED):
+                way = self.tables.ways[i][state.mode[i]]
+                assert way is not None
+                if state.lanes[way.owner] == IDLE and not self.tables.lane_users[way.owner] & state.fresh:
+                    return True
+        return False
+
+    def _rounds(self, state: State) -> Iterator[State]:
+        """Yield the state after every choice of actions in this round; each is the caller's to change.
+
+        In whatever order the same actions begin at one instant, the same comes of it.
+        """
+        nothing: Taken = frozenset()
+        known = {nothing}
+        stack = [(state, nothing)]
+        while stack:
+            at, taken = stack.pop()
+            self.limit.spend()
+            if self.limit.stopped:
+                return
+            forced = self._forced(at) if self.tables.monotone else -1
+            for name, after in self._starts(at, forced) if forced >= 0 else self._actions(at):
+                more = taken | {name}
+                if more not in known:
+                    known.add(more)
+                    stack.append((after, more))
+            if forced < 0:
+                yield at
+
+    def _forced(self, state: State) -> int:
+        """Return an op that may as well begin now, or -1: nothing else but what follows it can use its lanes.
+
+        Only where no transfers contend: there an op that begins earlier delays nothing but who needs its lanes or
+        its bytes.
+        """
+        tables = self.tables
+        for i, lanes in tables.alone:
+            if not state.fresh >> i & 1 or tables.before[i] & ~state.over:
+                continue
+            others = state.fresh & ~tables.below[i]
+            if any(tables.lane_users[lane] & others or state.lanes[lane] != IDLE for lane in lanes):
+                continue
+            if lanes and any(phase in (ISSUING, QUEUED, FLYING, ARRIVED) for phase in state.phase):
+                continue
+            if not lanes or state.entry or tables.before[i] & state.seen or any(state.released >> u & 1 for u in lanes):
+                return i
+        return -1
+
+    def _actions(self, state: State) -> Iterator[tuple[Name, State]]:
+        tables = self.tables
+        for i, phase in enumerate(state.phase):
+            if state.fresh >> i & 1:
+                if tables.before[i] & ~state.over == 0 and self._fits(state, i):
+                    yield from self._starts(state, i)
+            elif phase in (QUEUED, FLYING, ARRIVED):
+                way = tables.ways[i][state.mode[i]]
+                assert way is not None
+                if state.released >> way.owner & 1:
+                    after = state.copy()
+                    wait(tables, after, i, way)
+                    after.path = Step(~i, state.mode[i], (), -1, (), state.path)
+                    yield (~i, 0, (), ()), after
+
+    def _fits(self, state: State, i: int) -> bool:
+        if not self.count_bytes:
+            return True
+        tables = self.tables
+        new = sum(tables.size[b] for b in tables.buffers_of[i] if not state.alive >> b & 1)
+        return state.used + new <= tables.capacity
+
+    def _starts(self, state: State, i: int) -> Iterator[tuple[Name, State]]:
+        tables = self.tables
+        anyway = (
+            state.entry
+            or bool(tables.before[i] & state.seen)
+            or (state.freed and bool(tables.buffers_of[i]) and tables.monotone)
+            or (state.seen != 0 and not tables.monotone)
+        )
+        natural = state.entry or bool(tables.before[i] & state.seen)
+        for m, way in enumerate(tables.ways[i]):
+            if way is None:
+                continue
+            for chosen in self._lane_choices(state, way):
+                alike, lanes = tuple(a for a, _ in chosen), tuple(mine for _, mine in chosen)
+                own = any(state.released >> lane & 1 for mine in lanes for lane in mine)
+                if way.owner >= 0:
+                    own = bool(state.released >> way.owner & 1)
+                if not (anyway or own):
+                    continue
+                guard = -1 if natural or own else (state.seen & -state.seen).bit_length() - 1
+                for placed in self._births(state, i):
+                    after = state.copy()
+                    after.places.update(placed)
+                    start(tables, after, i, m, way, lanes)
+                    after.path = Step(i, m, lanes, guard, placed, state.path)
+                    yield (i, m, alike, placed), after
+
+    def _births(self, state: State, i: int) -> Iterator[tuple[tuple[int, int], ...]]:
+        if self.options is None:
+            yield ()
+            return
+        born = [b for b in self.tables.buffers_of[i] if not state.alive >> b & 1]
+        yield from placements(self.tables, self.options, state.places, born)
+
+    def _lane_choices(self, state: State, way: Way) -> Iterator[tuple[Choice, ...]]:
+        if way.owner >= 0:
+            if state.lanes[way.owner] == IDLE:
+                yield (NO_LANES,) * len(way.asks)
+            return
+        yield from product(*[[NO_LANES] if ask is None else self._lanes_for(state, ask) for ask in way.asks])
+
+    def _lanes_for(self, state: State, ask: Ask) -> list[Choice]:
+        """Return the choices of free lanes that differ: lanes that no mode names are alike."""
+        if ask.ids is not None:
+            named = tuple([ask.first + u for u in ask.ids])
+            return [(named, named)] if all(state.lanes[lane] == IDLE for lane in named) else []
+        special, released = self.tables.special, state.released
+        free = [lane for lane in range(ask.first, ask.first + ask.among) if state.lanes[lane] == IDLE]
+        found: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for chosen in combinations(free, ask.units):
+            alike = [lane if special >> lane & 1 else -1 - (released >> lane & 1) for lane in chosen]
+            alike.sort()
+            found.setdefault(tuple(alike), chosen)
+        return list(found.items())
+
+    def _finish(self, state: State) -> None:
+        """All ops are over: keep the run when it is shorter than the best and its buffers have addresses."""
+        if state.now >= self.upper:
+            return
+        offsets = self._offsets(state)
+        if offsets is None:
+            self.unpacked = min(self.unpacked, state.now)
+            return
+        decision = self._decision(state, offsets)
+        simulated = self.evaluate(self.tables.problem, decision)
+        assert simulated.makespan == state.now and not simulated.late, "the simulator and the search disagree"
+        self.best, self.upper = (decision, simulated), state.now
+
+    def _offsets(self, state: State) -> tuple[int, ...] | None:
+        if self.options is None:
+            return self.offsets if self.offsets is not None else packed(self.tables, state)
+        places = dict(self.resident_places)
+        step = state.path
+        while step is not None:
+            places.update(step.places)
+            step = step.before
+        return tuple(places.get(b, buffer.address or 0) for b, buffer in enumerate(self.tables.problem.buffers))
+
+    def _decision(self, state: State, offsets: tuple[int, ...]) -> Decision:
+        tables = self.tables
+        n = tables.n
+        actions: list[int] = []
+        guards: list[tuple[int, int]] = []
+        units: list[tuple[tuple[int, ...], ...]] = [()] * n
+        step = state.path
+        while step is not None:
+            actions.append(step.action)
+            if step.action >= 0:
+                way = tables.ways[step.action][step.mode]
+                assert way is not None
+                units[step.action] = tuple(
+                    () if ask is None else tuple(lane - ask.first for lane in lanes)
+                    for ask, lanes in zip(way.asks, step.lanes, strict=True)
+                )
+                if step.guard >= 0:
+                    guards.append((step.guard, step.action))
+            step = step.before
+        return Decision(tuple(state.mode), tuple(units), tuple(reversed(actions)), offsets, tuple(sorted(guards)))

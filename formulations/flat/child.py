@@ -1,0 +1,34 @@
+"""The other side of the guard: a process that solves flat models it is sent, until the guard hangs up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.flat.model import FlatModel
+
+if TYPE_CHECKING:
+    from hexloom.formulations.flat.guard import Job
+
+
+def main() -> None:
+    """Serve the connection whose file descriptor is the first argument."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the guard; it hangs up
+    connection = Connection(int(sys.argv[1]))
+    try:
+        connection.send(os.getpid())
+        while True:
+            job: Job = connection.recv()
+            flat = FlatModel(job.problem, job.heads_tails, job.options)
+            if job.incumbent is not None:
+                flat.hint(*job.incumbent)
+            connection.send(flat.solve(connection.send))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+
+
+if __name__ == "__main__":
+    main()
