@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from hexloom.emit.lanes import View
@@ -128,35 +128,38 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
 
 def _head(schedule: Schedule, result: Result) -> Text:
     where = f" on {schedule.machine}" if schedule.machine else ""
-    text = Text(f"{schedule.name}{where}", style="bold")
+    name = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", schedule.name).strip() or "(no name)"
+    text = Text(f"{name}{where}", style="bold")
     text.append(f"  {result.status}, checked", style="green")
     text.append(f"  {len(schedule.problem.ops)} ops, {result.wall_s:.1f} s, channels: {schedule.contention}", "dim")
     return text
 
 
-def _times(schedule: Schedule) -> Table:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim")
-    table.add_column(justify="right")
-    table.add_column()
+def _times(schedule: Schedule) -> Text:
+    """Return the times one below the other; lines of their own rather than a table, which would be cut in a pipe."""
     unit = schedule.unit
-
-    def row(name: str, ticks: int, note: str, style: str = "") -> None:
-        table.add_row(name, Text(f"{short(schedule.us(ticks))} {unit}", style=style), note)
-
     notes = {"serial": "one stage at a time", "existing": "tasks back to back, each with today's loop"}
+    rows: list[tuple[str, str, str, str]] = []
     for name, ticks in schedule.baselines.items():
         if ticks is None:
-            table.add_row(name, "-", "does not fit into the scratchpad, or breaks a deadline")
+            rows.append((name, "-", "does not fit into the scratchpad, or breaks a deadline", ""))
         else:
-            row(name, ticks, notes.get(name, ""))
+            rows.append((name, f"{short(schedule.us(ticks))} {unit}", notes.get(name, ""), ""))
     existing = schedule.baselines.get("existing")
     factor = f"{existing / schedule.makespan:.3f}x faster than existing" if existing and schedule.makespan else ""
-    row("schedule", schedule.makespan, factor, "bold green")
+    rows.append(("schedule", f"{short(schedule.us(schedule.makespan))} {unit}", factor, "bold green"))
     best = schedule.bounds[0]
     gap = "reached: no schedule is shorter" if schedule.gap == 0 else f"gap {float(schedule.gap):.2%}"
-    row("bound", schedule.lower_bound, f"{gap}; {best.name} ({schedule.certificate}): {best.detail}")
-    return table
+    note = f"{gap}; {best.name} ({schedule.certificate}): {best.detail}"
+    rows.append(("bound", f"{short(schedule.us(schedule.lower_bound))} {unit}", note, ""))
+    width = max(len(value) for _, value, _, _ in rows)
+    lines = []
+    for name, value, note, style in rows:
+        line = Text(f"{name:<9} ", style="dim")
+        line.append(value.rjust(width), style or "not dim")
+        line.append(f"  {note}" if note else "", "not dim")
+        lines.append(line)
+    return Text("\n").join(lines)
 
 
 def _gain(schedule: Schedule) -> Text:

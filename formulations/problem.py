@@ -21,6 +21,18 @@ MAX_TICKS = 2**53 - 1
 MAX_WORK = 2**62
 """Largest sum of units times ticks on one engine: bounds add it up in 64 bits."""
 
+MAX_UNITS = 4096
+"""Most units of one engine: every unit is looked at one by one. Coarser units say the same."""
+
+SMALLEST_TICK, LARGEST_TICK = Fraction(1, 10**18), Fraction(10**18)
+"""Range of a tick in microseconds; outside of it times no longer fit into the numbers of other programs."""
+
+
+def about(number: int) -> str:
+    """Return ``number`` for a message, its magnitude alone where it has too many digits to be read."""
+    digits = int(number.bit_length() * 0.30103)
+    return str(number) if digits <= 20 else f"about 10^{digits}"
+
 
 class Frozen(BaseModel):
     """Base of all data here: frozen, and closed against unknown keys."""
@@ -37,7 +49,7 @@ class Engine(Frozen):
     """
 
     name: str = Field(min_length=1)
-    units: int = Field(default=1, ge=1)
+    units: int = Field(default=1, ge=1, le=MAX_UNITS)
     kind: Literal["worker", "resource", "pipe"] = "worker"
 
 
@@ -176,6 +188,10 @@ class Problem(Frozen):
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:
+        if self.tick_us is not None and (
+            len(self.tick_us) > 60 or not SMALLEST_TICK <= Fraction(self.tick_us) <= LARGEST_TICK
+        ):
+            raise ValueError(f"tick_us {self.tick_us[:60]} is not between 1e-18 and 1e18; choose a tick in this range")
         for kind, names in (
             ("engine", [engine.name for engine in self.engines]),
             ("op", [op.name for op in self.ops]),
@@ -206,7 +222,7 @@ class Problem(Frozen):
                 )
         if self.horizon_ticks > MAX_TICKS:
             raise ValueError(
-                f"the durations add up to {self.horizon_ticks} ticks, above the limit {MAX_TICKS}; "
+                f"the durations add up to {about(self.horizon_ticks)} ticks, above the limit {MAX_TICKS}; "
                 "use a coarser tick or shorter durations"
             )
         self._refuse_huge_work()

@@ -57,6 +57,9 @@ DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller; what is said there is not wanted
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         code = app(args=None if argv is None else list(argv), standalone_mode=False, prog_name="hexloom")
         sys.stdout.flush()
@@ -78,15 +81,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _say(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("interrupted before there was a plan", NO_PLAN)
+        return _say("interrupted before a plan was ready", NO_PLAN)
     if code == INTERRUPTED:
-        return _say("interrupted before there was a plan", NO_PLAN)
+        return _say("interrupted before a plan was ready", NO_PLAN)
     return code if isinstance(code, int) else DONE
 
 
 def _say(message: str, code: int) -> int:
-    print(f"hexloom: {message}".replace("\n", " "), file=sys.stderr)  # noqa: T201
+    _tell(f"hexloom: {message}".replace("\n", " "))
     return code
+
+
+def _tell(line: str) -> None:
+    """Say something beside the results; a log that is full must not change how the run ends."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _version(wanted: bool) -> None:
@@ -137,21 +146,28 @@ def solve_command(
     """Find a schedule, prove how far it can be from the best, check it, and write it."""
     work = _load_input(source)
     limit = _seconds(time_limit)
+    to_stdout = str(out) == "-"
+    if hw is not None and isinstance(work, Problem):
+        raise InvalidInputError(f"--hw {hw!r}: {source} is a problem in ticks, which needs no machine; drop it")
+    if out is not None and not to_stdout:
+        _check_folder(out)
     started = time.monotonic()
 
     def progress(makespan: Fraction, bound: Fraction) -> None:
         gap = float(1 - bound / makespan) if makespan else 0.0
         line = f"{time.monotonic() - started:6.1f} s  best {short(makespan)}  bound {short(bound)}  gap {gap:.2%}"
-        print(line, file=sys.stderr)  # noqa: T201
+        _tell(line)
 
     result = solve(
         work, hw, time_limit_s=limit, contention=contention, seed=seed, on_progress=None if quiet else progress
     )
     schedule = result.schedule
     files: dict[str, str] = {}
-    to_stdout = str(out) == "-"
     if schedule is not None and out is not None and not to_stdout:
-        files = _write_files(schedule, out)
+        try:
+            files = _write_files(schedule, out)
+        except KeyboardInterrupt:
+            return _say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
     if to_stdout and schedule is not None:
         sys.stdout.write(schedule.to_json())
     if as_json and not to_stdout:
@@ -163,6 +179,17 @@ def solve_command(
 
 def _code_of(result: Result) -> int:
     return {"INFEASIBLE": INFEASIBLE, "LIMIT": NO_PLAN}.get(result.status, DONE)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse, before the search rather than after it, a folder that cannot be written."""
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise InvalidInputError(f"--out {folder}: {there} is not a folder; name one that is, or a new one")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InvalidInputError(f"--out {folder}: {there} cannot be written; name another folder")
 
 
 def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:

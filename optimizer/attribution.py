@@ -84,7 +84,8 @@ def advise(gain: Gain, makespan: int, bottleneck: str | None) -> Advice:
     elif answer == "pipeline":
         reason = f"pipelining inside the tasks gains {within:.1%}, running them together only {between:.1%}; {limit}"
     else:
-        reason = f"the plan saves {gain.existing - makespan} of {gain.existing} ticks, less than runs vary; {limit}"
+        saved = (gain.existing - makespan) / gain.existing if gain.existing else 0.0
+        reason = f"the plan saves {saved:.1%} of the existing time, less than runs vary; {limit}"
     return Advice(answer=answer, reason=reason)
 
 

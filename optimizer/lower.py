@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+from hexloom.formulations.problem import (
+    LARGEST_TICK,
+    SMALLEST_TICK,
+    Buffer,
+    Dma,
+    Engine,
+    Mode,
+    Op,
+    Precedence,
+    Problem,
+    Scratchpad,
+    Use,
+)
 from hexloom.hwmodels import cost
 from hexloom.optimizer.draft import check_count
 from hexloom.optimizer.errors import InvalidInputError
@@ -164,8 +176,18 @@ def _tick(workload: Workload, drafts: dict[str, TaskDraft], entry_us: Fraction) 
     rounded = [math.ceil(us / NANOSECOND) * NANOSECOND for us in computed]
     tick = _common_divisor(given + rounded)
     if workload.tick_us is None:
+        if not SMALLEST_TICK <= tick <= LARGEST_TICK:
+            raise InvalidInputError(
+                f"workload {workload.name!r}: only a tick of about 10^{_magnitude(tick)} us represents all durations, "
+                "which is not between 1e-18 and 1e18; write durations with fewer digits, or set tick_us"
+            )
         return tick
     forced = workload.tick_us
+    if not SMALLEST_TICK <= forced <= LARGEST_TICK:
+        raise InvalidInputError(
+            f"workload {workload.name!r}: tick_us of about 10^{_magnitude(forced)} is not between 1e-18 and 1e18; "
+            "choose a tick in this range"
+        )
     added = sum((math.ceil(us / forced) * forced - us for us in _op_times(drafts)), Fraction(0))
     if added:
         best = _common_divisor([forced, *given])
@@ -173,6 +195,10 @@ def _tick(workload: Workload, drafts: dict[str, TaskDraft], entry_us: Fraction) 
             f"tick_us {_decimal(forced)}: rounding adds {_decimal(added)} us, use tick {_decimal(best)}"
         )
     return forced
+
+
+def _magnitude(value: Fraction) -> int:
+    return int((value.numerator.bit_length() - value.denominator.bit_length()) * 0.30103)
 
 
 def _op_times(drafts: dict[str, TaskDraft]) -> Iterable[Fraction]:
@@ -183,7 +209,11 @@ def _common_divisor(values: Iterable[Fraction]) -> Fraction:
     positive = [v for v in values if v > 0]
     if not positive:
         return Fraction(1)
-    bottom = math.lcm(*(v.denominator for v in positive))
+    bottom = 1
+    for value in positive:
+        bottom = math.lcm(bottom, value.denominator)
+        if bottom > 2 * SMALLEST_TICK.denominator * max(positive).numerator:
+            return Fraction(1, bottom)  # Below the range whatever follows; more digits would only cost time.
     return Fraction(math.gcd(*(v.numerator * (bottom // v.denominator) for v in positive)), bottom)
 
 

@@ -132,9 +132,22 @@ class Schedule(Frozen):
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` so that other readers see the old file or the new one, never a part."""
+    """Write ``text`` to ``path`` so that other readers see the old file or the new one, never a part.
+
+    Raises
+    ------
+    OSError
+        With ``path`` in it, whatever step failed.
+    """
+    try:
+        _write_beside(path, text)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def _write_beside(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)

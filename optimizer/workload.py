@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
+from hexloom.formulations.problem import MAX_UNITS
 from hexloom.hwmodels.plain_data import PlainLoader, extent_fault, unreadable
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Copy, Explicit, MatmulW4A16, RmsNorm
-from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec, explain
+from hexloom.optimizer.kernels.spec import Microseconds, Name, Spec, explain
 
 LONGEST_FLOW_YAML = 100_000
 """Characters up to which text that begins like JSON, and is none, is tried as YAML."""
@@ -52,7 +53,7 @@ class UserEngine(Spec):
     """An engine beside the machine's: a hardware thread of its own (``worker``), or counted units (``resource``)."""
 
     name: Name
-    units: Count = 1
+    units: Annotated[int, Field(ge=1, le=MAX_UNITS, strict=True)] = 1
     kind: Literal["worker", "resource"] = "resource"
 
 

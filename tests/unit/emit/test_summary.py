@@ -56,6 +56,34 @@ def test_numbers_for_programs() -> None:
     assert isinstance(number(Fraction(2)), int)
 
 
+def test_the_summary_in_a_pipe_has_no_cut_lines_and_no_spaces_at_their_ends(solved: Result) -> None:
+    out = io.StringIO()
+    Console(file=out, width=40, color_system=None, soft_wrap=True).print(summary(solved, {"a": "b"}))
+    lines = out.getvalue().splitlines()
+    starts = [
+        "w on hexagon-v81",
+        "serial",
+        "existing",
+        "schedule",
+        "bound",
+        "gain",
+        "busy",
+        "scratchpad",
+        "advice",
+        "files",
+    ]
+    assert [line.split("  ")[0].split(" at")[0] for line in lines] == starts
+    assert all(line == line.rstrip() for line in lines)
+    ends = {line.index(" us  ") for line in lines[1:5]}
+    assert len(ends) == 1  # the times stand in a column
+
+
+def test_a_name_that_is_no_line_does_not_break_the_summary() -> None:
+    for name, shown in (("a\nb\x1b[2J", "a b [2J"), ("", "(no name)")):
+        text = text_of(solve(problem(on("hvx", "a", 1), name=name), seed=1))
+        assert text.splitlines()[0].startswith(f"{shown}  OPTIMAL")
+
+
 def test_busy_is_the_share_from_first_to_last_work(solved: Result) -> None:
     """hmx works 7 7 7 without a break; hvx 3 3 3 and 5 between the first cook and the last of them."""
     assert solved.schedule is not None

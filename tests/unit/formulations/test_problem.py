@@ -7,7 +7,19 @@ import pytest
 from pydantic import ValidationError
 from unit.small import buffer, held, move, on, problem, run
 
-from hexloom.formulations.problem import MAX_TICKS, Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+from hexloom.formulations.problem import (
+    MAX_TICKS,
+    MAX_UNITS,
+    Buffer,
+    Dma,
+    Engine,
+    Mode,
+    Op,
+    Precedence,
+    Problem,
+    Scratchpad,
+    Use,
+)
 
 DMA = Dma(owner_engine="hvx", owner_unit=0)
 
@@ -92,6 +104,9 @@ def test_a_mode_contradicts_itself(mode: dict[str, Any], says: str) -> None:
             {"ops": (op("a", held("hvx", MAX_TICKS)), op("b", held("hvx", 1)))},
             f"the durations add up to {MAX_TICKS + 1} ticks, above the limit {MAX_TICKS}; use a coarser tick",
         ),
+        ({"ops": (op("a", held("hvx", 10**30)),)}, "the durations add up to about 10^30 ticks, above the limit"),
+        ({"ops": (op("a"),), "tick_us": "9" * 400}, "is not between 1e-18 and 1e18; choose a tick in this range"),
+        ({"ops": (op("a"),), "tick_us": "1/" + "9" * 30}, "is not between 1e-18 and 1e18"),
         ({"ops": ()}, "Tuple should have at least 1 item"),
         ({"ops": (op("a"),), "tick_us": "0/3"}, "String should match pattern"),
         ({"ops": (op("a"),), "speed": 1}, "Extra inputs are not permitted"),
@@ -119,6 +134,13 @@ def test_a_cycle_is_written_out_in_its_direction(edges: str, says: str) -> None:
     assert names[0] == names[-1]
     assert all(step in written for step in itertools.pairwise(names))
     assert set(names) == set(says.split(" -> "))
+
+
+@pytest.mark.parametrize("units", [MAX_UNITS + 1, 10**12, 10**30])
+def test_an_engine_has_units_that_can_be_looked_at_one_by_one(units: int) -> None:
+    with pytest.raises(ValidationError, match="less than or equal to 4096"):
+        Engine(name="e", units=units)
+    Engine(name="e", units=MAX_UNITS)
 
 
 def test_a_problem_is_frozen() -> None:

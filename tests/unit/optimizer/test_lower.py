@@ -75,6 +75,12 @@ def test_a_forced_tick_must_represent_given_durations() -> None:
     assert str(raised.value) == "tick_us 1: rounding adds 0.9375 us, use tick 0.0625"
 
 
+@pytest.mark.parametrize("tick", ["1e-300", "1e300"])
+def test_a_forced_tick_must_be_a_number_that_others_can_read(tick: str) -> None:
+    with pytest.raises(InvalidInputError, match="is not between 1e-18 and 1e18; choose a tick in this range"):
+        lower(work(task("t", op("a", 1)), tick_us=tick), V81)
+
+
 def test_a_forced_tick_rounds_computed_costs_up() -> None:
     write = {"name": "a", "engine": "dma", "transfer_bytes": 8192, "direction": "write"}
     lowered = lower(work(task("t", write), tick_us=1), V81)
@@ -157,7 +163,12 @@ def test_a_deadline_is_rounded_down() -> None:
     [
         (task("t", op("a", 1), op("a", 1)), "two ops are named 'a'"),
         (task("t", op("a", 1, after=["b"]), op("b", 1, after=["a"])), "the dependencies form a cycle"),
-        (task("t", op("a", "1e300"), op("b", 1)), "above the limit"),
+        (task("t", op("a", "1e300"), op("b", 1)), "add up to about 10^301 ticks, above the limit"),
+        (task("t", op("a", "1e-300")), "only a tick of about 10^-299 us represents all durations"),
+        (
+            task("t", *(op(f"a{k}", f"1/{10**300 + k}") for k in range(2_000))),  # takes minutes to add up
+            "write durations with fewer digits, or set tick_us",
+        ),
         (
             task("t", op("a", 1, buffers=["x"]), buffers=[{"name": "x", "size_bytes": 1, "address": 3}]),
             "buffer 'x' is pinned at 3, not a multiple of its alignment 128",

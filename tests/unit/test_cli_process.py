@@ -1,0 +1,85 @@
+"""The command line as a process of its own: colours, full disks, closed streams, readers that leave."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.test_cli import WORK
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    path = tmp_path / "work.yaml"
+    path.write_text(WORK, encoding="utf-8")
+    return path
+
+
+def process(*arguments: object, **keys: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hexloom", *(str(a) for a in arguments)]
+    keys.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=120, **keys)
+
+
+def test_colours_only_where_they_are_wanted(work: Path) -> None:
+    arguments = ("solve", work, "-q", "--seed", 1)
+    plain = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    assert "\x1b" not in process(*arguments, env=plain).stdout  # not a terminal
+    coloured = re.compile(r"\x1b\[(?:\d;)*3\dm")
+    assert coloured.search(process(*arguments, env={**plain, "FORCE_COLOR": "1", "TERM": "xterm-256color"}).stdout)
+    both = {**plain, "FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm-256color"}
+    assert not coloured.search(process(*arguments, env=both).stdout)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("arguments", [["hw", "list"], ["solve", "WORK", "-q", "--seed", "1", "-o", "-"]])
+def test_a_full_disk_is_one_line(work: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = process(*[work if a == "WORK" else a for a in arguments], stdout=full)
+    assert ran.returncode == 2
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith("hexloom: ") and "No space left on device" in last
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize(("arguments", "code"), [(["WORK", "--seed", "1"], 0), (["no_such_file"], 2)])
+def test_a_full_log_does_not_change_how_a_run_ends(work: Path, arguments: list[str], code: int) -> None:
+    command = [sys.executable, "-m", "hexloom", "solve", *[str(work) if a == "WORK" else a for a in arguments]]
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run(command, stdout=subprocess.PIPE, stderr=full, timeout=120).returncode == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code"),
+    [
+        ("solve WORK --seed 1", ">&-", 0),
+        ("solve WORK --seed 1", "2>&-", 0),
+        ("solve nothing", "2>&-", 2),
+        ("solve - -q", "<&-", 2),
+        ("hw list", ">&- 2>&-", 0),
+    ],
+)
+def test_closed_streams_are_no_fault(work: Path, arguments: str, closed: str, code: int) -> None:
+    line = f"'{sys.executable}' -m hexloom {arguments.replace('WORK', str(work))} {closed}"
+    ran = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == code
+    assert "Traceback" not in ran.stderr
+    if "<" in closed:
+        assert ran.stderr == "hexloom: -: standard input is closed\n"
+
+
+@pytest.mark.parametrize("words", ["hw show hexagon-v81", "hw list", "kernels show rmsnorm"])
+def test_a_reader_that_leaves_is_no_fault(words: str) -> None:
+    command = [sys.executable, "-m", "hexloom", *words.split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        assert ran.stdout is not None and ran.stderr is not None
+        ran.stdout.close()
+        err = ran.stderr.read()
+    assert ran.returncode == 0
+    assert err == ""
