@@ -205,6 +205,8 @@ def _advice(schedule: Schedule) -> Text:
     text.append(f": {advice.reason}")
     if advice.flips:
         text.append(f"\n          the answer changes inside a published range: {'; '.join(advice.flips)}", "yellow")
+    elif advice.flips is None:
+        text.append("; whether an overhead changes this was not asked", "dim")
     else:
         text.append("; no unknown overhead changes this inside its range", "dim")
     return text

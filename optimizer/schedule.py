@@ -61,12 +61,12 @@ class Advice(Frozen):
 
     ``co_schedule``: run them together. ``pipeline``: one entry and a pipelined loop per task pay, running them
     together adds little. ``keep``: the existing loops are no worse. ``flips`` names the overheads within whose
-    published range the answer changes.
+    published range the answer changes; None where no overhead was varied.
     """
 
     answer: Literal["co_schedule", "pipeline", "keep"]
     reason: str
-    flips: tuple[str, ...] = ()
+    flips: tuple[str, ...] | None = None
 
 
 class Schedule(Frozen):

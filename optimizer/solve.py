@@ -40,6 +40,10 @@ CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "
 Progress = Callable[[Fraction, Fraction], None]
 
 
+MOST_OPS_ASKED_AGAIN = 20_000
+"""Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
+
+
 class CheckFailedError(Exception):
     """A schedule of our own did not pass the checker: a bug in hexloom, never the user's fault."""
 
@@ -323,18 +327,27 @@ def _rows(problem: Problem, timeline: Timeline) -> tuple[OpRow, ...]:
 
 
 def _with_flips(advice: Advice, work: Workload, machine: Machine, decision: Decision, bottleneck: str | None) -> Advice:
-    """Ask again with every overhead at the other end of its range: the same plan, other costs."""
+    """Ask again with every overhead at the other end of its range: the same plan, other costs.
+
+    Not for plans so large that this takes longer than the search, nor after Ctrl-C: the plan itself is there.
+    """
+    ends = [
+        (name.removeprefix("overheads."), end, changed)
+        for name in machine.ranged()
+        if name.startswith("overheads.")
+        for end in ("low", "high")
+        if (changed := machine.with_values({name: end})) != machine
+    ]
+    if len(ends) * len(decision.modes) > MOST_OPS_ASKED_AGAIN:
+        return advice
     flips: list[str] = []
-    for name in machine.ranged():
-        if not name.startswith("overheads."):
-            continue
-        for end in ("low", "high"):
-            changed = machine.with_values({name: end})
-            if changed == machine:
-                continue
+    try:
+        for name, end, changed in ends:
             gain = _gain_at(work, changed, decision, bottleneck)
             if gain is not None and answer_of(gain) != advice.answer:
-                flips.append(f"{name.removeprefix('overheads.')} {end}: {answer_of(gain)}")
+                flips.append(f"{name} {end}: {answer_of(gain)}")
+    except KeyboardInterrupt:
+        return advice
     return advice.model_copy(update={"flips": tuple(flips)})
 
 

@@ -117,6 +117,9 @@ def test_flips_are_named(solved: Result) -> None:
         "OPTIMAL", solved.schedule.model_copy(update={"advice": advice.model_copy(update={"flips": ()})}), None, 1
     )
     assert "no unknown overhead changes this inside its range" in text_of(calm)
+    not_asked = advice.model_copy(update={"flips": None})
+    silent = Result("OPTIMAL", solved.schedule.model_copy(update={"advice": not_asked}), None, 1)
+    assert "whether an overhead changes this was not asked" in text_of(silent)
 
 
 def test_a_gap_and_a_missing_baseline(solved: Result) -> None:

@@ -307,9 +307,28 @@ def test_flips_name_the_overhead_and_its_end() -> None:
     tiles = {"for": "i", "count": 16, "ops": [op("a{i}", "0.2", units="all"), op("b{i}", "2.4", "hmx", after=["a{i}"])]}
     tasks = [{"name": "t", "ops": [tiles], "today": "one_stage_at_a_time"}]
     schedule = solve(Workload.from_data({"name": "w", "hw": "hexagon-v81", "tasks": tasks}), seed=1).schedule
-    assert schedule is not None and schedule.advice is not None
+    assert schedule is not None and schedule.advice is not None and schedule.advice.flips is not None
     known = {q.removeprefix("overheads.") for q in load_hw("hexagon-v81").ranged()}
     for flip in schedule.advice.flips:
         name, _, answer = flip.partition(": ")
         assert name.split()[0] in known and name.split()[1] in ("low", "high")
         assert answer in ("co_schedule", "pipeline", "keep") and answer != schedule.advice.answer
+
+
+@pytest.mark.parametrize("why", ["too many ops", "interrupted", "bare problem"])
+def test_overheads_that_were_not_varied_are_not_said_to_change_nothing(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    asked: Workload | Problem = work(op("a", 1), op("b", 1))
+    if why == "too many ops":
+        monkeypatch.setattr(solve_module, "MOST_OPS_ASKED_AGAIN", 1)
+    elif why == "interrupted":  # the plan is there; only this question is open
+        monkeypatch.setattr(solve_module, "_gain_at", interrupted)
+    else:
+        asked = problem(on("hvx", "a", 1))
+    schedule = solve(asked, seed=1).schedule
+    assert schedule is not None and schedule.advice is not None
+    assert schedule.advice.flips is None
