@@ -266,7 +266,7 @@ def test_ord_12_a_gang_wider_than_the_machine(case: Case, tmp_path: Path, capsys
 def test_sol_01_long_durations(case: Case) -> None:
     started = time.monotonic()
     schedule = schedule_of(case("SOL-01"), limit_s=10)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10  # the report waited 15 minutes
     assert (schedule.status, schedule.makespan) == ("OPTIMAL", 12_000_000_000)
     assert sorted(row.start for row in schedule.rows) == [0, 4_000_000_000, 8_000_000_000]
 
@@ -450,7 +450,7 @@ def test_sol_12_many_equal_tasks(case: Case, tmp_path: Path, capsys: pytest.Capt
     data = case("SOL-12")
     started = time.monotonic()
     schedule = schedule_of(data, limit_s=10)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
     assert (schedule.status, schedule.makespan) == ("OPTIMAL", 70)
     said = "the scratchpad cannot bind: all buffers side by side take 400 B of 1,000 B; it was left out of the search"
     assert schedule.notes == (said,)
