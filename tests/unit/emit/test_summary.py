@@ -70,6 +70,7 @@ def test_the_summary_in_a_pipe_has_no_cut_lines_and_no_spaces_at_their_ends(solv
         "busy",
         "scratchpad",
         "advice",
+        "note",
         "files",
     ]
     assert [line.split("  ")[0].split(" at")[0] for line in lines] == starts
