@@ -261,7 +261,7 @@ def test_bad_arguments(refused: Callable[..., str], work: Path, arguments: list[
         ("twice.yaml", b"name: a\nname: b\n", "key 'name' is written twice"),
         ("unknown.yaml", WORK.replace("duration_us: 5", "duration: 5").encode(), "(did you mean 'duration_us'?)"),
         ("nohw.yaml", WORK.replace("hw: hexagon-v81", "title: x").encode(), "no machine is named"),
-        ("problem.json", json.dumps({**PROBLEM, "ops": []}).encode(), "ops: Tuple should have at least 1 item"),
+        ("problem.json", json.dumps({**PROBLEM, "ops": []}).encode(), "ops: List should have at least 1 item"),
         ("nan.json", json.dumps(PROBLEM).replace("3", "NaN").encode(), "latency_ticks: Input should be a finite"),
         ("deep.json", b"[" * 100_000, "cannot be read"),
         ("latency.yaml", WORK.replace("duration_us: 5", "duration_us: 5, latency_us: 1").encode(), "latency_us 1 is"),
