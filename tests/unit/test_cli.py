@@ -151,7 +151,23 @@ def test_json_beside_a_schedule_on_standard_output_does_not_mix(run: Callable[..
 def test_check_json(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
     run("solve", work, "-o", tmp_path, "-q", "--seed", 1)
     code, out, _ = run("check", tmp_path / "schedule.json", "--json")
-    assert (code, json.loads(out)) == (0, {"ok": True, "violations": []})
+    assert (code, json.loads(out)) == (0, {"ok": True, "violations": [], "on_trust": []})
+
+
+def test_what_check_takes_on_trust_is_said(run: Callable[..., Run], tmp_path: Path) -> None:
+    run("solve", written(tmp_path, PROBLEM), "-o", tmp_path, "-q", "--seed", 1)
+    file = tmp_path / "schedule.json"
+    assert json.loads(run("check", file, "--json")[1])["on_trust"] == []
+    schedule = json.loads(file.read_text(encoding="utf-8"))
+    schedule["plan_bound"], schedule["lower_bound"] = 3, 1
+    schedule.update(status="OPTIMAL", optimal_in="event_driven", certificate="search")
+    schedule["bounds"] = [{"name": "search", "ticks": 1, "engine": None, "detail": "says so"}]
+    code, out, _ = run("check", written(tmp_path, schedule, "claims.json"))
+    assert code == 0
+    assert out.splitlines()[1:] == [
+        "not checked: the lower bound of 1 ticks rests on a search; solve again to prove it",
+        "not checked: the bound of 3 ticks for event-driven plans rests on a search; solve again to prove it",
+    ]
 
 
 def test_a_machine_file_of_ones_own(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
