@@ -246,12 +246,17 @@ class LocalSearch:
     def _relief(self, tried: _Tried) -> Iterator[Policy]:
         """Policies that hold back what is in the way of critical work, or put critical work that waited first."""
         policy = tried.policy
+        first = max(policy.priority) + 1
+        waiters = critical_waiters(self.problem, tried.decision, tried.simulated)[:WAITERS_TRIED]
+        put_first = [
+            replace(policy, priority=tuple(first if k == i else p for k, p in enumerate(policy.priority)))
+            for i in waiters
+        ]
+        yield from put_first[:2]
         blocks = guards_for_critical_blocks(self.problem, tried.decision, tried.simulated, self.bounds.heads_tails)
         for guards in blocks[:BLOCKS_TRIED]:
             yield replace(policy, guards=tuple(dict.fromkeys((*policy.guards, *guards))))
-        first = max(policy.priority) + 1
-        for i in critical_waiters(self.problem, tried.decision, tried.simulated)[:WAITERS_TRIED]:
-            yield replace(policy, priority=tuple(first if k == i else p for k, p in enumerate(policy.priority)))
+        yield from put_first[2:]
 
     def _random_start(self) -> _Tried | None:
         """Draw priorities, and every other time a whole order, until one leads to a schedule."""

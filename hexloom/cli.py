@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":
-            print(error.format_message(), file=sys.stderr)  # noqa: T201
+            print(error.format_message(), file=sys.stderr)
             return BAD_INPUT
         return _say(error.format_message(), BAD_INPUT)
     except (InvalidInputError, MachineFileError) as error:
@@ -95,7 +95,7 @@ def _say(message: str, code: int) -> int:
 def _tell(line: str) -> None:
     """Say something beside the results; a log that is full must not change how the run ends."""
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)  # noqa: T201
+        print(line, file=sys.stderr, flush=True)
 
 
 def _version(wanted: bool) -> None:
@@ -171,7 +171,7 @@ def solve_command(
     if to_stdout and schedule is not None:
         sys.stdout.write(schedule.to_json())
     if as_json and not to_stdout:
-        print(json.dumps(result_numbers(result, files), indent=1))  # noqa: T201
+        print(json.dumps(result_numbers(result, files), indent=1))
     else:
         Console(stderr=to_stdout or schedule is None, highlight=False, soft_wrap=True).print(summary(result, files))
     return _code_of(result)
@@ -222,16 +222,16 @@ def check_command(
     if as_json:
         rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]
         on_trust = _on_trust(schedule)
-        print(json.dumps({"ok": not violations, "violations": rows, "on_trust": on_trust}, indent=1))  # noqa: T201
+        print(json.dumps({"ok": not violations, "violations": rows, "on_trust": on_trust}, indent=1))
     elif not violations:
         counts = {"ops": schedule.rows, "waits": schedule.plan.waits, "buffers": schedule.problem.buffers}
         done = ", ".join(f"{len(of)} {what}" for what, of in counts.items())
-        print(f"{schedule.name}: checked, no violation ({done})")  # noqa: T201
+        print(f"{schedule.name}: checked, no violation ({done})")
         for claim in _on_trust(schedule):
-            print(f"not checked: {claim}")  # noqa: T201
+            print(f"not checked: {claim}")
     else:
         for v in violations:
-            print(f"{v.kind}: {v.message}")  # noqa: T201
+            print(f"{v.kind}: {v.message}")
         _say(f"{source}: {len(violations)} violations", CHECK_FAILED)
     return CHECK_FAILED if violations else DONE
 
@@ -263,7 +263,7 @@ def emit_command(
         more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""
         return _say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
     for path in write_emission(schedule, out, stem, source.name).values():
-        print(path)  # noqa: T201
+        print(path)
     return DONE
 
 
@@ -272,7 +272,7 @@ def hw_list() -> None:
     """List the machines that come with hexloom."""
     for name in list_hw():
         machine = load_hw(name)
-        print(f"{name:14} {machine.title}")  # noqa: T201
+        print(f"{name:14} {machine.title}")
 
 
 @hw_app.command("show")
@@ -283,7 +283,7 @@ def hw_show(
     """Print every number of a machine with its unit, range, confidence and source."""
     machine = load_hw(name)
     if as_json:
-        print(machine.to_json())  # noqa: T201
+        print(machine.to_json())
         return
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("name", "value", "range", "confidence", "source"):
@@ -302,7 +302,7 @@ def hw_show(
 def kernels_list() -> None:
     """List the kernels a task can name."""
     for name, spec in KERNELS.items():
-        print(f"{name:14} {_first_line(spec)}")  # noqa: T201
+        print(f"{name:14} {_first_line(spec)}")
 
 
 @kernels_app.command("show")
@@ -311,7 +311,7 @@ def kernels_show(name: Annotated[str, typer.Argument(help="Kernel name.")]) -> N
     spec = KERNELS.get(name)
     if spec is None:
         raise InvalidInputError(f"there is no kernel {name!r}; known: {', '.join(KERNELS)}")
-    print(f"{name}: {(spec.__doc__ or '').strip()}\n")  # noqa: T201
+    print(f"{name}: {(spec.__doc__ or '').strip()}\n")
     schema: dict[str, Any] = spec.model_json_schema()
     required = set(schema.get("required", ()))
     for key, field in schema["properties"].items():
@@ -319,7 +319,7 @@ def kernels_show(name: Annotated[str, typer.Argument(help="Kernel name.")]) -> N
         if "enum" in field:
             kind = " | ".join(map(str, field["enum"]))
         default = "required" if key in required else f"default {field.get('default', '-')}"
-        print(f"  {key:16} {kind or 'see below':24} {default}")  # noqa: T201
+        print(f"  {key:16} {kind or 'see below':24} {default}")
 
 
 def _first_line(spec: type) -> str:

@@ -93,7 +93,13 @@ def _one_stage_at_a_time(problem: Problem, loop: TaskLoop) -> int:
 
 
 def back_to_back(problem: Problem, found: Baselines) -> Decision | None:
-    """Return the existing loops as one plan in one entry, with a barrier between tasks: the first incumbent."""
+    """Return the existing loops as one plan in one entry, with a barrier between tasks: the first incumbent.
+
+    None when a loop does not fit, or when tasks share a buffer, which then lives from one to the other.
+    """
+    task_of = {problem.ops[i].name: k for k, task in enumerate(found.tasks) for i in task.ops}
+    if any(len({task_of[name] for name in b.ops}) > 1 for b in problem.buffers if not b.resident):
+        return None
     modes = [0] * len(problem.ops)
     units: list[tuple[tuple[int, ...], ...]] = [()] * len(problem.ops)
     actions: list[int] = []

@@ -192,7 +192,7 @@ def solve(
         wall = time.monotonic() - started
         return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
     rows = _all_bounds(bounds, outcome)
-    schedule = _schedule(lowered, rows, dual, found, outcome.best[0], work, machine, seed, outcome.notes)
+    schedule = _schedule(lowered, rows, outcome, dual, found, work, machine, seed)
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
@@ -219,6 +219,8 @@ def _all_bounds(bounds: Bounds, outcome: Found) -> tuple[BoundRow, ...]:
     rows = [BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail) for b in bounds.found]
     if outcome.search_bound > bounds.best.ticks:
         detail = "CP-SAT finds nothing shorter, asked twice: with and without presolve, with two seeds"
+        if outcome.by_events:
+            detail = "the search over events was exhausted: nothing is shorter"
         rows.insert(0, BoundRow(name="search", ticks=outcome.search_bound, engine=bounds.best.engine, detail=detail))
     return tuple(rows)
 
@@ -256,19 +258,21 @@ def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
 def _schedule(
     lowered: Lowered,
     bounds: tuple[BoundRow, ...],
+    outcome: Found,
     dual: Certificate | None,
     found: Baselines,
-    decision: Decision,
     work: Workload | Problem,
     machine: Machine | None,
     seed: int | None,
-    notes: tuple[str, ...],
 ) -> Schedule:
     problem = lowered.problem
+    assert outcome.best is not None
+    decision = outcome.best[0]
     plan = make_plan(problem, decision)
     timeline = simulate(problem, plan)
     bound = bounds[0].ticks
-    proven = timeline.makespan == bound
+    plan_bound = max(bound, outcome.plan_bound)
+    proven = timeline.makespan == plan_bound
     bottleneck = bounds[0].engine
     # Today's loops below the makespan break a deadline, or do not fit beside what is resident: no plan does that.
     quoted = {
@@ -287,17 +291,17 @@ def _schedule(
         workload_digest=work.digest(),
         seed=seed,
         status="OPTIMAL" if proven else "FEASIBLE",
-        optimal_in="free_start" if proven else None,
+        optimal_in=("free_start" if timeline.makespan == bound else "event_driven") if proven else None,
         makespan=timeline.makespan,
         lower_bound=bound,
-        plan_bound=bound,
+        plan_bound=plan_bound,
         certificate=CERTIFICATES.get(bounds[0].name, "arithmetic"),
         dual=dual,
         bounds=bounds,
         baselines=quoted,
         gain=gain,
         advice=advice,
-        notes=(*_notes(problem), *notes),
+        notes=(*_notes(problem), *outcome.notes),
         problem=problem,
         plan=plan,
         rows=_rows(problem, timeline),

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
 
-STATES_PER_SECOND = 10_000
+STATES_PER_SECOND = 5_000
 """Counted work for a deterministic limit: states that a slow machine visits in a second."""
 
 LOOK_EVERY = 256
@@ -67,9 +67,9 @@ Taken = frozenset[Name]
 
 @dataclass
 class SearchLimits:
-    """When to stop: after so many states, or ``seconds`` of wall time (None: only states count)."""
+    """When to stop: after so many states, which take about 3 KB each, or ``seconds`` of wall time (None: never)."""
 
-    states: int = 1_000_000
+    states: int = 200_000
     seconds: float | None = None
     spent: int = 0
     stopped: bool = False

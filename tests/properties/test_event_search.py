@@ -18,7 +18,7 @@ from hexloom.optimizer.simulate import simulate
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
 
-EXAMPLES = 2_000 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 150
+EXAMPLES = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 150
 
 
 @settings(max_examples=EXAMPLES)

@@ -193,7 +193,7 @@ def test_what_a_solve_proves_is_true(problem: Problem) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=2000)
+@settings(max_examples=400)
 @given(problems())
 def test_the_optimum_on_many(problem: Problem) -> None:
     compare(problem, presolve=True)
@@ -201,7 +201,7 @@ def test_the_optimum_on_many(problem: Problem) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=2000)
+@settings(max_examples=60)
 @given(problems())
 def test_what_many_solves_prove_is_true(problem: Problem) -> None:
     compare_whole(problem)

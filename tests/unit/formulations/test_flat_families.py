@@ -340,3 +340,11 @@ def test_a_mode_that_issues_and_one_that_computes() -> None:
     status, solution = best_of(flat_model(p))
     assert status == "OPTIMAL" and solution is not None
     assert (solution.makespan, solution.mode[0]) == (4, 1)
+
+
+def test_bytes_are_where_the_aligned_address_says() -> None:
+    buffers = (buffer("x", 4, "a", align_bytes=4), buffer("pin", 2, "b", address=6))
+    p = problem(on("hvx", "a", 3), on("hmx", "b", 3), buffers=buffers, capacity=12)
+    assert admits(p, {"a": 0, "b": 0}, {"x": 0})
+    assert not admits(p, {"a": 0, "b": 0}, {"x": 4})
+    assert admits(p, {"a": 0, "b": 0}, {"x": 8})

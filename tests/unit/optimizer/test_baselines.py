@@ -130,3 +130,10 @@ def test_restricting_keeps_what_a_decision_says_of_the_rest() -> None:
     assert partial.actions == (0, ~0, 1, 2)
     assert partial.guards == ()  # mm1 > n has one end outside
     assert simulate(part, make_plan(part, partial)).makespan == 4 + 3 + 6
+
+
+def test_tasks_that_share_a_buffer_are_not_put_back_to_back() -> None:
+    ops = (on("hvx", "a", 1, task="t"), on("hvx", "b", 1, task="u"), on("hvx", "c", 1, task="t"))
+    shared = problem(*ops, buffers=(buffer("x", 5, "a", "b"), buffer("y", 4, "c")), capacity=8)
+    found = baselines(shared, (loop("t", "a", "c"), loop("u", "b")))
+    assert back_to_back(shared, found) is None
