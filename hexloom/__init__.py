@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from hexloom.formulations.problem import Problem
-from hexloom.hwmodels import Machine, list_hw, load_hw
-from hexloom.optimizer.check import check_schedule
-from hexloom.optimizer.errors import HexloomError, InvalidInputError
-from hexloom.optimizer.schedule import Schedule
-from hexloom.optimizer.solve import Result, solve
-from hexloom.optimizer.workload import Workload
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Problem
+    from hexloom.hwmodels import Machine, list_hw, load_hw
+    from hexloom.optimizer.check import check_schedule
+    from hexloom.optimizer.errors import HexloomError, InvalidInputError
+    from hexloom.optimizer.schedule import Schedule
+    from hexloom.optimizer.solve import Result, solve
+    from hexloom.optimizer.workload import Workload
 
 __version__ = version("hexloom")
 
@@ -28,3 +31,35 @@ __all__ = [
     "load_hw",
     "solve",
 ]
+
+_HOMES = {
+    "HexloomError": "hexloom.optimizer.errors",
+    "InvalidInputError": "hexloom.optimizer.errors",
+    "Machine": "hexloom.hwmodels",
+    "Problem": "hexloom.formulations.problem",
+    "Result": "hexloom.optimizer.solve",
+    "Schedule": "hexloom.optimizer.schedule",
+    "Workload": "hexloom.optimizer.workload",
+    "check_schedule": "hexloom.optimizer.check",
+    "list_hw": "hexloom.hwmodels",
+    "load_hw": "hexloom.hwmodels",
+    "solve": "hexloom.optimizer.solve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name of the front door when it is first used.
+
+    Loading everything takes up to seconds on a busy machine, and the command line must be able to say what Ctrl-C
+    meant in that time.
+    """
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hexloom' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the front door, loaded or not."""
+    return sorted({*globals(), *__all__})

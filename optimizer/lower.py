@@ -209,10 +209,10 @@ def _common_divisor(values: Iterable[Fraction]) -> Fraction:
     positive = [v for v in values if v > 0]
     if not positive:
         return Fraction(1)
-    bottom = 1
-    for value in positive:
-        bottom = math.lcm(bottom, value.denominator)
-        if bottom > 2 * SMALLEST_TICK.denominator * max(positive).numerator:
+    bottom, far = 1, 2 * SMALLEST_TICK.denominator * max(positive).numerator
+    for denominator in dict.fromkeys(v.denominator for v in positive):
+        bottom = math.lcm(bottom, denominator)
+        if bottom > far:
             return Fraction(1, bottom)  # Below the range whatever follows; more digits would only cost time.
     return Fraction(math.gcd(*(v.numerator * (bottom // v.denominator) for v in positive)), bottom)
 

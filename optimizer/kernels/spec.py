@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -21,6 +22,8 @@ from hexloom.hwmodels.quantity import exact, parse_bytes
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from hexloom.hwmodels import Machine
 
 
@@ -47,7 +50,17 @@ Bytes = Annotated[
     WithJsonSchema({"type": ["integer", "string"], "description": "bytes: 65536, 0x10000 or 64KiB"}),
 ]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
+ONE_LINE = r"^[^\x00-\x1f]+$"
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=ONE_LINE)]
+
+KINDS = {"tasks": ("explicit", "matmul_w4a16", "rmsnorm", "copy"), "ops": ("op", "loop")}
+"""What stands in a path of pydantic behind a position in these lists, and not in the file."""
+
+MOST_FAULTS = 10
+"""Faults named in one message."""
+
+LONGEST_VALUE = 60
+"""Characters of a wrong value shown."""
 
 
 class Spec(BaseModel):
@@ -115,7 +128,8 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
 
     ``model`` is what was validated, where it is no `Spec`: its keys are then offered for unknown ones.
     """
-    lines = []
+    said: dict[str, list[str]] = {}
+    got: dict[str, str] = {}
     faults = error.errors()
     for fault in faults:
         if fault["type"] == "too_short" and any(
@@ -123,16 +137,44 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
             for other in faults
         ):
             continue  # It is short because of the faults of its items.
-        where = ""
         path = fault["loc"]
         unknown = fault["type"] == "extra_forbidden"
-        for part in path[:-1] if unknown else path:
-            where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else str(part)
-        text = str(fault["ctx"]["error"]) if "error" in fault.get("ctx", {}) else fault["msg"]
+        where = _place(path[:-1] if unknown else path)
+        text = str(fault["ctx"]["error"]) if "error" in fault.get("ctx", {}) else _plain(fault)
         if unknown:
             at = None if model is None else _model_at(model, path[:-1])
             text = _unknown(path[-1], [] if at is None else _keys_of(at))
         elif fault["type"] not in ("value_error", "missing") and not isinstance(fault["input"], dict | list):
-            text += f", got {fault['input']!r}"
-        lines.append(f"{where}: {text}" if where else text)
+            value = repr(fault["input"])
+            got[where] = f", got {value if len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + '...'}"
+        if text not in said.setdefault(where, []):
+            said[where].append(text)
+    lines = []
+    for where, texts in said.items():
+        joined = (" or " if where in got else "; ").join(texts) + got.get(where, "")
+        lines.append(f"{where}: {joined}" if where else joined)
+    if len(lines) > MOST_FAULTS:
+        lines[MOST_FAULTS:] = [f"and {len(lines) - MOST_FAULTS} more faults"]
     return "; ".join(line.replace("\n", " ") for line in lines)
+
+
+def _place(path: tuple[int | str, ...]) -> str:
+    """Return where in the file ``path`` leads, without what only says which kind of task, op or number was tried."""
+    where = ""
+    for k, part in enumerate(path):
+        if isinstance(part, int):
+            where += f"[{part}]"
+            continue
+        tried = k > 1 and isinstance(path[k - 1], int) and part in KINDS.get(str(path[k - 2]), ())
+        if tried or part.startswith(("constrained-", "literal[")):
+            continue
+        where += f".{part}" if where else part
+    return where
+
+
+def _plain(fault: ErrorDetails) -> str:
+    """Return what pydantic says in words of the file rather than of Python."""
+    if fault["type"] == "string_pattern_mismatch" and fault.get("ctx", {}).get("pattern") == ONE_LINE:
+        return "String should not hold line breaks or other control characters"
+    text = str(fault["msg"]).replace("a valid tuple", "a list").replace("Tuple should", "List should")
+    return re.sub(r"a valid dictionary or instance of \w+", "keys and values", text)

@@ -151,7 +151,23 @@ def test_json_beside_a_schedule_on_standard_output_does_not_mix(run: Callable[..
 def test_check_json(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
     run("solve", work, "-o", tmp_path, "-q", "--seed", 1)
     code, out, _ = run("check", tmp_path / "schedule.json", "--json")
-    assert (code, json.loads(out)) == (0, {"ok": True, "violations": []})
+    assert (code, json.loads(out)) == (0, {"ok": True, "violations": [], "on_trust": []})
+
+
+def test_what_check_takes_on_trust_is_said(run: Callable[..., Run], tmp_path: Path) -> None:
+    run("solve", written(tmp_path, PROBLEM), "-o", tmp_path, "-q", "--seed", 1)
+    file = tmp_path / "schedule.json"
+    assert json.loads(run("check", file, "--json")[1])["on_trust"] == []
+    schedule = json.loads(file.read_text(encoding="utf-8"))
+    schedule["plan_bound"], schedule["lower_bound"] = 3, 1
+    schedule.update(status="OPTIMAL", optimal_in="event_driven", certificate="search")
+    schedule["bounds"] = [{"name": "search", "ticks": 1, "engine": None, "detail": "says so"}]
+    code, out, _ = run("check", written(tmp_path, schedule, "claims.json"))
+    assert code == 0
+    assert out.splitlines()[1:] == [
+        "not checked: the lower bound of 1 ticks rests on a search; solve again to prove it",
+        "not checked: the bound of 3 ticks for event-driven plans rests on a search; solve again to prove it",
+    ]
 
 
 def test_a_machine_file_of_ones_own(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
@@ -261,7 +277,7 @@ def test_bad_arguments(refused: Callable[..., str], work: Path, arguments: list[
         ("twice.yaml", b"name: a\nname: b\n", "key 'name' is written twice"),
         ("unknown.yaml", WORK.replace("duration_us: 5", "duration: 5").encode(), "(did you mean 'duration_us'?)"),
         ("nohw.yaml", WORK.replace("hw: hexagon-v81", "title: x").encode(), "no machine is named"),
-        ("problem.json", json.dumps({**PROBLEM, "ops": []}).encode(), "ops: Tuple should have at least 1 item"),
+        ("problem.json", json.dumps({**PROBLEM, "ops": []}).encode(), "ops: List should have at least 1 item"),
         ("nan.json", json.dumps(PROBLEM).replace("3", "NaN").encode(), "latency_ticks: Input should be a finite"),
         ("deep.json", b"[" * 100_000, "cannot be read"),
         ("latency.yaml", WORK.replace("duration_us: 5", "duration_us: 5, latency_us: 1").encode(), "latency_us 1 is"),

@@ -7,10 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from unit.test_cli import WORK
+
+import hexloom
+from hexloom.__main__ import run
 
 
 @pytest.fixture
@@ -83,3 +87,29 @@ def test_a_reader_that_leaves_is_no_fault(words: str) -> None:
         err = ran.stderr.read()
     assert ran.returncode == 0
     assert err == ""
+
+
+def test_the_front_door_opens_before_all_is_loaded() -> None:
+    """So Ctrl-C while the rest loads, which takes seconds on a busy machine, is met by `run` and not by Python."""
+    code = "import sys, hexloom, hexloom.__main__; print([m for m in ('pydantic', 'typer') if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "[]\n"
+
+
+def test_an_interrupt_while_loading_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Loading(ModuleType):
+        def __getattr__(self, name: str) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "hexloom.cli", Loading("hexloom.cli"))
+    assert run() == 3
+    assert capsys.readouterr() == ("", "hexloom: interrupted before a plan was ready\n")
+
+
+def test_every_name_of_the_front_door_is_there() -> None:
+    assert set(hexloom.__all__) <= set(dir(hexloom))
+    assert all(getattr(hexloom, name) is not None for name in hexloom.__all__)
+    with pytest.raises(AttributeError, match="module 'hexloom' has no attribute 'slove'"):
+        hexloom.slove  # noqa: B018

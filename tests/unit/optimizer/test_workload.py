@@ -90,15 +90,15 @@ def test_a_kernel_is_told_by_its_name_and_ops_by_themselves() -> None:
 def test_an_unknown_key_names_the_nearest() -> None:
     assert fault(explicit(OP), titel="x") == "unknown key 'titel' (did you mean 'title'?)"
     assert fault({"name": "n", "kernel": "rmsnorm", "row": 8, "cols": 8}).startswith(
-        "tasks[0].rmsnorm: unknown key 'row' (did you mean 'rows'?)"
+        "tasks[0]: unknown key 'row' (did you mean 'rows'?)"
     )
 
 
 def test_a_key_without_its_unit_names_the_one_with_it() -> None:
     said = fault(explicit({"name": "a", "engine": "hvx", "duration": 5}))
-    assert said == "tasks[0].explicit.ops[0].op: unknown key 'duration' (did you mean 'duration_us'?)"
+    assert said == "tasks[0].ops[0]: unknown key 'duration' (did you mean 'duration_us'?)"
     nested = fault(explicit({"for": "i", "count": 2, "ops": [{"name": "a", "engine": "hvx", "duration": 5}]}))
-    assert nested.endswith(".ops[0].loop.ops[0].op: unknown key 'duration' (did you mean 'duration_us'?)")
+    assert nested.endswith("tasks[0].ops[0].ops[0]: unknown key 'duration' (did you mean 'duration_us'?)")
     assert "did you mean 'size_bytes'" in fault(explicit(OP, buffers=[{"name": "b", "size": 4}]))
 
 
@@ -111,15 +111,15 @@ def test_several_unknown_keys_are_all_named() -> None:
 
 def test_faults_of_several_tasks_are_all_named() -> None:
     said = fault({"name": "n", "kernel": "copy", "rows": 0, "cols": 8}, {"name": "m", "kernel": "rmsnorm", "cols": 8})
-    assert "tasks[0].copy.rows: Input should be greater than or equal to 1, got 0" in said
-    assert "tasks[1].rmsnorm.rows: Field required" in said
+    assert "tasks[0].rows: Input should be greater than or equal to 1, got 0" in said
+    assert "tasks[1].rows: Field required" in said
     assert "at least 1 item" not in said  # the list is short only because of the two
 
 
 @pytest.mark.parametrize(
     ("tasks", "keys", "says"),
     [
-        ([], {}, "tasks: Tuple should have at least 1 item"),
+        ([], {}, "tasks: List should have at least 1 item"),
         ([{"name": "n", "kernel": "rmsnrm"}], {}, "no such kernel; known: matmul_w4a16, rmsnorm, copy, or ops of"),
         ([explicit(OP), explicit(OP)], {}, "two tasks are named 't'; names must differ"),
         ([explicit(OP)], {"engines": [{"name": "e"}, {"name": "e"}]}, "two engines are named 'e'; names must differ"),
@@ -133,10 +133,20 @@ def test_faults_of_several_tasks_are_all_named() -> None:
         ([explicit(OP, buffers=[{"name": "b", "size_bytes": "64K"}])], {}, "'64K' is ambiguous: write 64KiB"),
         ([{"name": "n", "kernel": "copy", "rows": "1e6", "cols": 1}], {}, "rows: Input should be a valid integer"),
         ([{"name": "n", "kernel": "copy", "rows": 2**31, "cols": 1}], {}, "less than or equal to 1000000000"),
-        ([explicit()], {}, "tasks[0].explicit.ops: Tuple should have at least 1 item"),
-        ([explicit({"for": "i", "count": 2, "ops": []})], {}, "ops: Tuple should have at least 1 item"),
+        ([explicit()], {}, "tasks[0].ops: List should have at least 1 item"),
+        ([explicit({"for": "i", "count": 2, "ops": []})], {}, "tasks[0].ops[0].ops: List should have at least 1 item"),
         ([explicit({"for": "I", "count": 2, "ops": [OP]})], {}, "for: String should match pattern"),
-        ([explicit({**OP, "name": "a\nb"})], {}, "name: String should match pattern"),
+        ([explicit({**OP, "name": "a\nb"})], {}, "tasks[0].ops[0].name: String should not hold line breaks"),
+        ([explicit({**OP, "name": "n" * 300})], {}, "at most 200 characters, got '" + "n" * 59 + "..."),
+        ([explicit({**OP, "units": 0})], {}, "tasks[0].ops[0].units: Input should be greater than or equal to 1 or"),
+        ([explicit({**OP, "units": 0})], {}, " 1 or Input should be 'all', got 0"),
+        ([explicit({**OP, "after": "b"})], {}, "tasks[0].ops[0].after: Input should be a list, got 'b'"),
+        (
+            [{"name": "m", "kernel": "matmul_w4a16", "m": 1, "k": 32, "n": 32, "depth": 2}],
+            {},
+            "depth: Input should be keys",
+        ),
+        ([explicit(*[{**OP, "duration_us": -1}] * 300)], {}, "; and 290 more faults"),
         (["x"], {}, "tasks[0]"),
     ],
 )
