@@ -248,7 +248,8 @@ def _full(capacity: int, items: tuple[int, ...]) -> int:
 def first_open(
     given: Configurations, prices: Sequence[int], start: int, dearest: Callable[[tuple[int, ...]], int]
 ) -> tuple[int, int]:
-    """Return the first horizon from ``start`` on that ``prices`` do not refute, and what the dearest set costs.
+    """Return a horizon from ``start`` on that ``prices`` do not refute although they refute the one before, and what
+    the dearest set costs. Nothing shorter than a refuted horizon exists, so steps may double: none is too long.
 
     ``dearest`` tells what the dearest set of some items costs, or more.
     """
@@ -273,9 +274,10 @@ def first_open(
     low, left = start, excess(start)
     if left <= 0:
         return start, top()
+    step = 0
     while low < given.longest:
         # One tick more lets the ops pay at most what the dearest set costs, as long as no window opens.
-        step = max(1, -(-left // max(1, top())) - 1)
+        step = max(1, 2 * step, -(-left // max(1, top())) - 1)
         left = excess(low + step)
         if left <= 0:
             break

@@ -225,3 +225,12 @@ def test_a_certificate_is_read_as_it_was_written() -> None:
     again = Certificate.model_validate_json(found[1].model_dump_json())
     assert again == found[1]
     assert all(Fraction(price) >= 0 for one in again.classes for row in one.prices for price in row)
+
+
+def test_horizons_of_any_length_are_reached_in_few_steps() -> None:
+    """Step by step from the first refuted one it would take years."""
+    modes = (Mode(uses=(Use(engine="e", ticks=3),), latency_ticks=10**15),)
+    ops = tuple(Op(name=name, modes=modes) for name in "abc")
+    of = Problem(engines=(Engine(name="e"),), ops=ops, precedences=(Precedence(before="a", after="b"),))
+    found = configuration_bound(of, lower_bounds(of).heads_tails, time_limit_s=1.0)
+    assert found is None or found[0].ticks <= 2 * 10**15 + 3
