@@ -27,6 +27,9 @@ class Decision:
         b addresses in bytes. Two buffers that share addresses live one after the other in ``actions``.
     guards
         Pairs (before, after) of ops that are ordered although nothing else asks for it, because it pays.
+    flows
+        Under rule ``rigid``, pairs (before, after) by which users of a channel hand on their share of it: whatever the
+        timing, ops that nothing orders never demand more than its capacity.
     """
 
     modes: tuple[int, ...]
@@ -34,6 +37,7 @@ class Decision:
     actions: tuple[int, ...]
     offsets: tuple[int, ...]
     guards: tuple[tuple[int, int], ...] = ()
+    flows: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The integer problem: ops, modes, engines, buffers. Ticks, units and bytes only; no hardware.
+"""The integer problem: ops, engines, channels, buffers. Ticks, units and bytes only; no hardware.
 
 All intervals are half-open ``[start, end)``. An op that takes part in a schedule has exactly one mode. Names are
 unique per kind. The problem is data: it is read by the formulations, and by the simulator and the checker, which
@@ -13,16 +13,34 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
+
+from hexloom.formulations.mode import MAX_RATE, MAX_UNITS, Channel, Dma, Engine, Frozen, Mode, Pull, Rule, Use
+
+__all__ = [
+    "MAX_RATE",
+    "MAX_UNITS",
+    "Buffer",
+    "Channel",
+    "Dma",
+    "Engine",
+    "Frozen",
+    "Interference",
+    "Mode",
+    "Op",
+    "Precedence",
+    "Problem",
+    "Pull",
+    "Rule",
+    "Scratchpad",
+    "Use",
+]
 
 MAX_TICKS = 2**53 - 1
 """Largest horizon in ticks: above it a time is no longer exact in JSON readers that use doubles."""
 
 MAX_WORK = 2**62
 """Largest sum of units times ticks on one engine: bounds add it up in 64 bits."""
-
-MAX_UNITS = 4096
-"""Most units of one engine: every unit is looked at one by one. Coarser units say the same."""
 
 SMALLEST_TICK, LARGEST_TICK = Fraction(1, 10**18), Fraction(10**18)
 """Range of a tick in microseconds; outside of it times no longer fit into the numbers of other programs."""
@@ -34,82 +52,6 @@ def about(number: int) -> str:
     return str(number) if digits <= 20 else f"about 10^{digits}"
 
 
-class Frozen(BaseModel):
-    """Base of all data here: frozen, and closed against unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
-
-
-class Engine(Frozen):
-    """A renewable unit resource.
-
-    ``worker``: every unit is a hardware thread that executes a queue in order (HVX context, HMX thread).
-    ``resource``: counted units that own no thread; the plan orders their users by waits.
-    ``pipe``: units that the hardware gives to transfers, first issued first served; only DMA ops use it.
-    """
-
-    name: str = Field(min_length=1)
-    units: int = Field(default=1, ge=1, le=MAX_UNITS)
-    kind: Literal["worker", "resource", "pipe"] = "worker"
-
-
-class Use(Frozen):
-    """``units`` units of one engine, held for ``ticks`` from the start of the op (of the transfer, for a pipe).
-
-    A use of zero ticks takes nothing: a marker op needs no engine. ``unit_ids`` fixes the units.
-    """
-
-    engine: str
-    ticks: int = Field(ge=0)
-    units: int = Field(default=1, ge=1)
-    unit_ids: tuple[int, ...] | None = None
-
-
-class Dma(Frozen):
-    """The issuing side of a transfer: its owner starts it, goes on, and later observes its end.
-
-    ``issue_ticks`` hold the owner when the transfer is started, ``poll_ticks`` when its end is observed.
-    """
-
-    owner_engine: str
-    owner_unit: int = Field(ge=0)
-    issue_ticks: int = Field(default=0, ge=0)
-    poll_ticks: int = Field(default=0, ge=0)
-
-
-class Mode(Frozen):
-    """One way to run an op.
-
-    ``overhead_ticks`` come before the work and hold the same units (fork/join, hand-over); ``latency_ticks`` after
-    them the result can be used, never before the last unit is released.
-    """
-
-    name: str = "default"
-    uses: tuple[Use, ...] = ()
-    latency_ticks: int = Field(ge=0)
-    overhead_ticks: int = Field(default=0, ge=0)
-    dma: Dma | None = None
-
-    @model_validator(mode="after")
-    def _local_facts(self) -> Self:
-        longest = max((use.ticks for use in self.uses), default=0)
-        if self.latency_ticks < longest:
-            raise ValueError(f"mode {self.name!r}: latency {self.latency_ticks} is below its occupancy {longest}")
-        engines = [use.engine for use in self.uses]
-        if len(set(engines)) != len(engines):
-            raise ValueError(f"mode {self.name!r} uses one engine twice; name it once with all its units")
-        if self.dma is not None and self.overhead_ticks:
-            raise ValueError(f"mode {self.name!r}: a DMA mode has issue and poll ticks, not overhead")
-        return self
-
-    @property
-    def duration_ticks(self) -> int:
-        """Shortest time from start to a result that others can use."""
-        if self.dma is None:
-            return self.overhead_ticks + self.latency_ticks
-        return self.dma.issue_ticks + self.latency_ticks + self.dma.poll_ticks
-
-
 class Op(Frozen):
     """The smallest scheduled step: one stage of one tile of a task."""
 
@@ -119,6 +61,24 @@ class Op(Frozen):
     tile: int = 0
     modes: tuple[Mode, ...] = Field(min_length=1)
     deadline_ticks: int | None = Field(default=None, ge=0)
+
+
+class Interference(Frozen):
+    """Every op of class ``cause`` that works multiplies the full speed of ops of class ``victim`` by ``factor``.
+
+    What is not bandwidth: HVX slowed while HMX streams the scratchpad, a gather unit that two kernels share. The
+    demand of a slowed op falls with its speed, before channels are shared. ``factor`` is a fraction in (0, 1].
+    """
+
+    victim: str = Field(min_length=1)
+    cause: str = Field(min_length=1)
+    factor: str = Field(pattern=r"^[1-9]\d{0,8}(/[1-9]\d{0,8})?$")
+
+    @model_validator(mode="after")
+    def _slows(self) -> Self:
+        if Fraction(self.factor) > 1:
+            raise ValueError(f"interference of {self.cause!r} with {self.victim!r}: factor {self.factor} is above 1")
+        return self
 
 
 class Precedence(Frozen):
@@ -172,6 +132,8 @@ class Problem(Frozen):
     name: str = "problem"
     tick_us: str | None = Field(default=None, pattern=r"^[1-9]\d*(/[1-9]\d*)?$")
     engines: tuple[Engine, ...] = ()
+    channels: tuple[Channel, ...] = ()
+    interference: tuple[Interference, ...] = ()
     ops: tuple[Op, ...] = Field(min_length=1)
     precedences: tuple[Precedence, ...] = ()
     buffers: tuple[Buffer, ...] = ()
@@ -194,6 +156,7 @@ class Problem(Frozen):
             raise ValueError(f"tick_us {self.tick_us[:60]} is not between 1e-18 and 1e18; choose a tick in this range")
         for kind, names in (
             ("engine", [engine.name for engine in self.engines]),
+            ("channel", [channel.name for channel in self.channels]),
             ("op", [op.name for op in self.ops]),
             ("buffer", [buffer.name for buffer in self.buffers]),
         ):
@@ -203,9 +166,10 @@ class Problem(Frozen):
                     raise ValueError(f"two {kind}s are named {name!r}; names must differ")
                 seen.add(name)
         engines = {engine.name: engine for engine in self.engines}
+        channels = [channel.name for channel in self.channels]
         for op in self.ops:
             for mode in op.modes:
-                _check_mode(op, mode, engines)
+                _check_mode(op, mode, engines, channels)
         known = {op.name for op in self.ops}
         for edge in self.precedences:
             for name in (edge.before, edge.after):
@@ -231,11 +195,12 @@ class Problem(Frozen):
 
     def _refuse_huge_work(self) -> None:
         widest = max((use.units for op in self.ops for mode in op.modes for use in mode.uses), default=0)
+        widest = max([widest, *(pull.rate for op in self.ops for mode in op.modes for pull in mode.pulls)])
         if widest * self.horizon_ticks <= MAX_WORK:
             return
         raise ValueError(
-            f"{widest} units of an engine for up to {self.horizon_ticks} ticks are more than {MAX_WORK} units times "
-            "ticks; use a coarser tick or fewer units"
+            f"{widest} units of an engine or channel for up to {self.horizon_ticks} ticks are more than {MAX_WORK} "
+            "units times ticks; use a coarser tick or fewer units"
         )
 
     def _refuse_cycle(self) -> None:
@@ -330,6 +295,8 @@ class Problem(Frozen):
             name=name or self.name,
             tick_us=self.tick_us,
             engines=self.engines,
+            channels=self.channels,
+            interference=self.interference,
             ops=tuple(self.ops[i] for i in kept),
             precedences=tuple(
                 Precedence(before=self.ops[p].name, after=self.ops[i].name)
@@ -346,7 +313,7 @@ class Problem(Frozen):
         )
 
 
-def _check_mode(op: Op, mode: Mode, engines: dict[str, Engine]) -> None:
+def _check_mode(op: Op, mode: Mode, engines: dict[str, Engine], channels: list[str]) -> None:
     where = f"op {op.name!r}, mode {mode.name!r}"
     for use in mode.uses:
         engine = engines.get(use.engine)
@@ -361,6 +328,9 @@ def _check_mode(op: Op, mode: Mode, engines: dict[str, Engine]) -> None:
                 raise ValueError(f"{where}: {use.units} units of {use.engine!r}, but unit_ids {use.unit_ids}")
             if any(not 0 <= u < engine.units for u in use.unit_ids):
                 raise ValueError(f"{where}: unit_ids {use.unit_ids} of {use.engine!r}, which has {engine.units}")
+    for pull in mode.pulls:
+        if pull.channel not in channels:
+            raise ValueError(f"{where}: there is no channel {pull.channel!r}; known: {', '.join(channels) or 'none'}")
     if mode.dma is not None:
         owner = engines.get(mode.dma.owner_engine)
         if owner is None or owner.kind != "worker":

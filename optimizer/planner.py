@@ -78,7 +78,7 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
 def _required(problem: Problem, decision: Decision, modes: Sequence[Mode], position: dict[int, int]) -> list[set[int]]:
     """For each op the ops that must have ended before it starts."""
     required = [set(p) for p in problem.predecessors]
-    for before, after in decision.guards:
+    for before, after in (*decision.guards, *decision.flows):
         required[after].add(before)
     for before, after in address_orders(problem, decision):
         required[after].add(before)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
@@ -11,15 +11,21 @@ from hexloom.formulations.problem import (
     MAX_TICKS,
     MAX_UNITS,
     Buffer,
+    Channel,
     Dma,
     Engine,
+    Interference,
     Mode,
     Op,
     Precedence,
     Problem,
+    Pull,
     Scratchpad,
     Use,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DMA = Dma(owner_engine="hvx", owner_unit=0)
 
@@ -138,9 +144,10 @@ def test_a_cycle_is_written_out_in_its_direction(edges: str, says: str) -> None:
 
 @pytest.mark.parametrize("units", [MAX_UNITS + 1, 10**12, 10**30])
 def test_an_engine_has_units_that_can_be_looked_at_one_by_one(units: int) -> None:
-    with pytest.raises(ValidationError, match="less than or equal to 4096"):
+    with pytest.raises(ValidationError, match=r"less than or equal to|above the limit 4096"):
         Engine(name="e", units=units)
     Engine(name="e", units=MAX_UNITS)
+    Engine(name="amount", units=10**9, kind="share")
 
 
 def test_a_problem_is_frozen() -> None:
@@ -198,3 +205,26 @@ def test_json_and_digest() -> None:
     assert again == p
     assert again.digest() == p.digest() != problem(move("m", 6)).digest()
     assert '"schema":"hexloom.problem/1"' in p.model_dump_json(by_alias=True)
+
+
+CHANNEL = Channel(name="ddr", capacity=100)
+
+
+def pulling(*pulls: Pull) -> Op:
+    return Op(name="a", modes=(Mode(latency_ticks=1, pulls=pulls),))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Problem(ops=(pulling(Pull(channel="l2", rate=1)),), channels=(CHANNEL,)), "no channel 'l2'"),
+        (lambda: Problem(ops=(pulling(),), channels=(CHANNEL, CHANNEL)), "two channels are named 'ddr'"),
+        (lambda: pulling(Pull(channel="ddr", rate=1), Pull(channel="ddr", rate=2)), "names one channel twice"),
+        (lambda: Interference(victim="v", cause="m", factor="5/4"), "factor 5/4 is above 1"),
+        (lambda: Interference(victim="v", cause="m", factor="0"), "factor"),
+        (lambda: Channel(name="ddr", capacity=0), "capacity"),
+    ],
+)
+def test_wrong_channels_are_refused_by_name(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        make()

@@ -1,0 +1,130 @@
+"""What an op can ask for: engines and their units, channels and their bytes per second, an owner that issues it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Rule = Literal["none", "rigid", "fluid", "proportional", "priority"]
+"""How ops that work at the same time share a channel.
+
+``none``: they do not notice each other. ``rigid``: their demands never exceed its capacity. ``fluid``: all speeds rise
+together until a channel is full; who uses it stays at that speed (max-min fairness in speed). ``proportional``: every
+op has the least of capacity over demand among its channels. ``priority``: as fluid, in the order of the ops.
+"""
+
+MAX_UNITS = 4096
+"""Most units of one engine: every unit is looked at one by one. Coarser units say the same."""
+
+MAX_RATE = 10**12
+"""Largest capacity of a channel, and largest demand on it: bytes per second of any machine fit in MB/s."""
+
+
+class Frozen(BaseModel):
+    """Base of all data here: frozen, and closed against unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
+
+
+class Engine(Frozen):
+    """A renewable unit resource.
+
+    ``worker``: every unit is a hardware thread that executes a queue in order (HVX context, HMX thread).
+    ``resource``: counted units that own no thread; the plan orders their users by waits.
+    ``share``: a counted amount whose units are all one; the plan orders its users so that no timing exceeds it.
+    ``pipe``: units that the hardware gives to transfers, first issued first served; only DMA ops use it.
+    """
+
+    name: str = Field(min_length=1)
+    units: int = Field(default=1, ge=1, le=MAX_RATE)
+    kind: Literal["worker", "resource", "share", "pipe"] = "worker"
+
+    @model_validator(mode="after")
+    def _few_units(self) -> Self:
+        if self.kind != "share" and self.units > MAX_UNITS:
+            raise ValueError(f"engine {self.name!r} has {self.units} units, above the limit {MAX_UNITS}")
+        return self
+
+
+class Channel(Frozen):
+    """A shared bandwidth: ops that run demand a part of ``capacity``.
+
+    Capacity and demands of one channel have one unit (MB/s, bytes per tick); only their ratios count.
+    """
+
+    name: str = Field(min_length=1)
+    capacity: int = Field(ge=1, le=MAX_RATE)
+
+
+class Pull(Frozen):
+    """``rate`` of a channel, demanded by an op at full speed while it works."""
+
+    channel: str
+    rate: int = Field(ge=0, le=MAX_RATE)
+
+
+class Use(Frozen):
+    """``units`` units of one engine, held for ``ticks`` from the start of the op (of the transfer, for a pipe).
+
+    A use of zero ticks takes nothing: a marker op needs no engine. ``unit_ids`` fixes the units.
+    """
+
+    engine: str
+    ticks: int = Field(ge=0)
+    units: int = Field(default=1, ge=1)
+    unit_ids: tuple[int, ...] | None = None
+
+
+class Dma(Frozen):
+    """The issuing side of a transfer: its owner starts it, goes on, and later observes its end.
+
+    ``issue_ticks`` hold the owner when the transfer is started, ``poll_ticks`` when its end is observed.
+    """
+
+    owner_engine: str
+    owner_unit: int = Field(ge=0)
+    issue_ticks: int = Field(default=0, ge=0)
+    poll_ticks: int = Field(default=0, ge=0)
+
+
+class Mode(Frozen):
+    """One way to run an op.
+
+    ``overhead_ticks`` come before the work and hold the same units (fork/join, hand-over); ``latency_ticks`` after
+    them the result can be used, never before the last unit is released.
+
+    The work is what comes after the overhead (for a transfer, from the moment it has its pipes): ``latency_ticks`` of
+    it at full speed. While it lasts the op demands its ``pulls`` of channels, and slows others by its ``op_class``.
+    """
+
+    name: str = "default"
+    uses: tuple[Use, ...] = ()
+    latency_ticks: int = Field(ge=0)
+    overhead_ticks: int = Field(default=0, ge=0)
+    dma: Dma | None = None
+    pulls: tuple[Pull, ...] = ()
+    op_class: str = ""
+
+    @model_validator(mode="after")
+    def _local_facts(self) -> Self:
+        longest = max((use.ticks for use in self.uses), default=0)
+        if self.latency_ticks < longest:
+            raise ValueError(f"mode {self.name!r}: latency {self.latency_ticks} is below its occupancy {longest}")
+        engines = [use.engine for use in self.uses]
+        if len(set(engines)) != len(engines):
+            raise ValueError(f"mode {self.name!r} uses one engine twice; name it once with all its units")
+        channels = [pull.channel for pull in self.pulls]
+        if len(set(channels)) != len(channels):
+            raise ValueError(f"mode {self.name!r} names one channel twice; add its demands up")
+        if self.dma is not None and self.overhead_ticks:
+            raise ValueError(f"mode {self.name!r}: a DMA mode has issue and poll ticks, not overhead")
+        return self
+
+    @property
+    def duration_ticks(self) -> int:
+        """Shortest time from start to a result that others can use."""
+        if self.dma is None:
+            return self.overhead_ticks + self.latency_ticks
+        return self.dma.issue_ticks + self.latency_ticks + self.dma.poll_ticks
