@@ -76,7 +76,7 @@ class Found:
     """The best decision so far, its makespan in ticks, and how many decisions were simulated."""
 
     decision: Decision | None
-    ticks: int
+    ticks: float
     evaluations: int
     proven_infeasible: bool = False
 
@@ -88,7 +88,7 @@ class _Tried:
     policy: Policy
     decision: Decision
     simulated: Simulated
-    value: int
+    value: float
 
 
 class LocalSearch:
@@ -111,7 +111,7 @@ class LocalSearch:
         evaluate: Evaluate,
         limit: Limit,
         seed: int,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[float, float], None] | None = None,
     ) -> None:
         self.problem = problem
         self.bounds = bounds
@@ -119,7 +119,7 @@ class LocalSearch:
         self.limit = limit
         self.random = random.Random(seed)
         self.on_progress = on_progress
-        self._best: tuple[Decision, int] | None = None
+        self._best: tuple[Decision, float] | None = None
         self.evaluations = 0
         self._headroom = 0
         self._sources, self._gates = _task_gates(problem)

@@ -49,13 +49,13 @@ class Found:
     """
 
     best: tuple[Decision, Simulated] | None
-    search_bound: int
+    search_bound: float
     evaluations: int
     proven_infeasible: bool
     interrupted: bool
     no_order: bool = False
     notes: tuple[str, ...] = ()
-    plan_bound: int = 0
+    plan_bound: float = 0
     by_events: bool = False
 
 
@@ -66,7 +66,7 @@ def search(
     incumbents: tuple[Decision, ...],
     seconds: float,
     seed: int | None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[float, float], None] | None = None,
 ) -> Found:
     """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a decision meets a bound."""
     flat = len(problem.ops) <= FLAT_OPS and seconds > 0
@@ -84,7 +84,7 @@ def _search(
     incumbents: tuple[Decision, ...],
     seconds: float,
     seed: int | None,
-    on_progress: Callable[[int, int], None] | None,
+    on_progress: Callable[[float, float], None] | None,
 ) -> Found:
     started = time.monotonic()
     share = 1.0 if guard is None else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
@@ -99,7 +99,7 @@ def _search(
     left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)
     if guard is None or proven or found.proven_infeasible or limit.interrupted or left <= 0:
         return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
-    plan_bound = 0
+    plan_bound: float = 0
     if len(problem.ops) <= EVENT_OPS:
         share = left * EVENT_SHARE
         counted = int(share * STATES_PER_SECOND) + 1

@@ -27,7 +27,7 @@ from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Advice, BoundRow, Gain, OpRow, Schedule
-from hexloom.optimizer.simulate import Timeline, simulate
+from hexloom.optimizer.simulate import ExactTimeline, simulate
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
@@ -175,8 +175,8 @@ def solve(
     if on_progress is not None:
         tick, report = problem.tick or Fraction(1), on_progress
 
-        def tell(ticks: int, bound: int) -> None:
-            report(ticks * tick, bound * tick)
+        def tell(ticks: float, bound: float) -> None:
+            report(Fraction(ticks) * tick, Fraction(bound) * tick)
 
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
@@ -308,7 +308,7 @@ def _schedule(
     )
 
 
-def _rows(problem: Problem, timeline: Timeline) -> tuple[OpRow, ...]:
+def _rows(problem: Problem, timeline: ExactTimeline) -> tuple[OpRow, ...]:
     rows = []
     for op in problem.ops:
         t = timeline.times[op.name]
