@@ -308,11 +308,11 @@ def _check_simulation(schedule: Schedule, found: _Found) -> None:
 
 def _check_bounds(schedule: Schedule, found: _Found) -> None:
     """Every bound is derived again, without a solver; only what rests on search is taken on its word."""
-    for message in check_arithmetic(schedule.problem, schedule.bounds):
+    for message in check_arithmetic(schedule.problem, schedule.bounds, schedule.contention):
         found("bound", ("bounds",), message)
     priced = [row.ticks for row in schedule.bounds if row.name == "configuration"]
     if schedule.dual is not None:
-        for message in check_certificate(schedule.problem, schedule.dual):
+        for message in check_certificate(schedule.problem, schedule.dual, schedule.contention):
             found("certificate", ("dual",), message)
     for ticks in priced:
         proven = 0 if schedule.dual is None else schedule.dual.ticks
