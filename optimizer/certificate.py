@@ -153,10 +153,9 @@ class _Payments:
         if horizon < self.entry:
             return []
         paid = self.paid(horizon)
+        holds = self.due > paid
         if slows(rule):
             holds = self.due >= paid > self.paid(max(Fraction(self.entry), tick_before))
-        else:
-            holds = self.due > paid
         for cost in self.dearest.values():
             if cost > self.one:
                 return [f"parts that may run together cost {float(cost / Fraction(self.one))} per tick, more than 1"]
