@@ -95,6 +95,8 @@ def _engine_work(problem: Problem, demand: Demand) -> Bound:
     work = -(-int(demand.energy.sum()) // demand.units)
     if engine.kind == "pipe":
         name, detail = "channel_bytes", f"all transfers pass {engine.name}"
+    elif engine.kind == "share":
+        name, detail = "channel_bytes", f"all demands on {engine.name}, each for the whole life of its op"
     else:
         name, detail = "engine_work", f"all work on {engine.name} over its {engine.units} units"
     return Bound(name, problem.entry_ticks + work, engine.name, detail)

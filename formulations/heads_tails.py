@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.problem import Engine, Mode, Problem
 
 Ints = npt.NDArray[np.int64]
 
@@ -46,7 +46,7 @@ def engine_demands(problem: Problem) -> list[Demand]:
     for e, engine in enumerate(problem.engines):
         rows = []
         for i, op in enumerate(problem.ops):
-            parts = [_on_engine(mode, engine.name) for mode in op.modes]
+            parts = [_on_engine(mode, engine) for mode in op.modes]
             energy = min(p[0] for p in parts)
             if energy > 0:
                 rows.append((i, energy, min(p[1] for p in parts), min(p[2] for p in parts)))
@@ -56,15 +56,20 @@ def engine_demands(problem: Problem) -> list[Demand]:
     return found
 
 
-def _on_engine(mode: Mode, engine: str) -> tuple[int, int, int]:
-    """Energy on the engine, ticks from the op's start to it, ticks from its end to the result."""
+def _on_engine(mode: Mode, engine: Engine) -> tuple[int, int, int]:
+    """Energy on the engine, ticks from the op's start to it, ticks from its end to the result.
+
+    A share is held for the whole life of the op.
+    """
     dma = mode.dma
     for use in mode.uses:
-        if use.engine == engine and use.ticks > 0:
+        if use.engine == engine.name and use.ticks > 0:
+            if engine.kind == "share":
+                return use.units * mode.duration_ticks, 0, 0
             if dma is None:
                 return use.units * (mode.overhead_ticks + use.ticks), 0, mode.latency_ticks - use.ticks
             return use.units * use.ticks, dma.issue_ticks, mode.latency_ticks - use.ticks + dma.poll_ticks
-    if dma is not None and dma.owner_engine == engine:
+    if dma is not None and dma.owner_engine == engine.name:
         return dma.issue_ticks + dma.poll_ticks, 0, 0
     return 0, 0, 0
 

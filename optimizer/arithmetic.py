@@ -15,7 +15,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.problem import Engine, Mode, Problem
     from hexloom.optimizer.schedule import BoundRow
 
 PATHS_ONLY = 4096
@@ -56,7 +56,7 @@ def all_work(problem: Problem) -> list[Work]:
     for engine in problem.engines:
         columns: list[tuple[int, int, int, int]] = []
         for i, op in enumerate(problem.ops):
-            ways = [_ask(mode, engine.name) for mode in op.modes]
+            ways = [_ask(mode, engine) for mode in op.modes]
             least = min(way[0] for way in ways)
             if least:
                 columns.append((i, least, min(way[1] for way in ways), min(way[2] for way in ways)))
@@ -66,15 +66,18 @@ def all_work(problem: Problem) -> list[Work]:
     return found
 
 
-def _ask(mode: Mode, engine: str) -> tuple[int, int, int]:
+def _ask(mode: Mode, engine: Engine) -> tuple[int, int, int]:
     for use in mode.uses:
-        if use.engine != engine or use.ticks == 0:
+        if use.engine != engine.name or use.ticks == 0:
             continue
+        if engine.kind == "share":
+            # From the start of the op until its end is known.
+            return mode.duration_ticks * use.units, 0, 0
         rest = mode.latency_ticks - use.ticks
         if mode.dma is None:
             return (mode.overhead_ticks + use.ticks) * use.units, 0, rest
         return use.ticks * use.units, mode.dma.issue_ticks, rest + mode.dma.poll_ticks
-    if mode.dma is not None and mode.dma.owner_engine == engine:
+    if mode.dma is not None and mode.dma.owner_engine == engine.name:
         return mode.dma.issue_ticks + mode.dma.poll_ticks, 0, 0
     return 0, 0, 0
 

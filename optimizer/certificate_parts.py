@@ -67,7 +67,11 @@ class Units:
 
     def _parts(self, mode: Mode) -> tuple[Part, ...]:
         lead = mode.overhead_ticks
-        holds = [(lead + use.ticks, use.engine, use.units, use.unit_ids) for use in mode.uses if use.ticks]
+        holds = [
+            (lead + use.ticks, use.engine, use.units, use.unit_ids)
+            for use in mode.uses
+            if use.ticks and self._all[use.engine].kind != "share"
+        ]
         marks = sorted({0, lead + mode.latency_ticks, *(hold[0] for hold in holds)})
         pieces: list[tuple[int, list[Hold]]] = [
             (high - low, [hold[1:] for hold in holds if hold[0] > low]) for low, high in pairwise(marks)
@@ -75,11 +79,15 @@ class Units:
         if mode.dma is not None:
             owner: list[Hold] = [(mode.dma.owner_engine, 1, (mode.dma.owner_unit,))]
             pieces = [(mode.dma.issue_ticks, owner), *pieces, (mode.dma.poll_ticks, owner)]
+        # A share is held all the time, by the issue and the poll of a transfer too.
+        always: list[Hold] = [
+            (use.engine, use.units, None) for use in mode.uses if use.ticks and self._all[use.engine].kind == "share"
+        ]
         whole = sum(piece[0] for piece in pieces)
         way, at = [], 0
         for ticks, held in pieces:
             if ticks:
-                way.append(Part(ticks, at, whole - at - ticks, self._needs(held)))
+                way.append(Part(ticks, at, whole - at - ticks, self._needs([*held, *always])))
             at += ticks
         return tuple(way)
 

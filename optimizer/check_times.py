@@ -57,7 +57,8 @@ def check_durations(problem: Problem, modes: Mapping[str, Mode], rows: Mapping[s
         dma = mode.dma
         exact: list[tuple[str, int, int]]
         if dma is None:
-            held = max((mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0), default=0)
+            uses = [use for use in mode.uses if use.ticks > 0 and use.engine not in problem.shares]
+            held = max((mode.overhead_ticks + use.ticks for use in uses), default=0)
             done = row.start + mode.overhead_ticks + mode.latency_ticks
             exact = [
                 ("end", row.end, row.start + held),

@@ -82,7 +82,7 @@ class Schedule(Frozen):
     machine: str | None = None
     machine_digest: str | None = None
     workload_digest: str | None = None
-    contention: Literal["none"] = "none"
+    contention: Literal["none", "rigid"] = "none"
     seed: int | None = None
     status: Literal["OPTIMAL", "FEASIBLE"]
     optimal_in: Literal["free_start", "event_driven"] | None = None

@@ -3,7 +3,8 @@
 It reads the problem and the plan and nothing else, so that it can prove a formulation wrong. Under rule ``none`` all
 times are whole ticks. A queue reaches its next entry when the previous one released the thread; an op starts when
 all its queues have reached it and all its waits are over. Transfers that wait for a pipe are served in order of
-issue. All events of one instant happen before the next transfer is chosen.
+issue. All events of one instant happen before the next transfer is chosen. Shares do not act: the waits of the plan
+keep their users apart.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ class _Run:
         self.arrived = [0] * n
         self.reached: list[str | None] = [None] * n
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
-        self.pipe_uses = [{u.engine: u for u in m.uses if u.ticks > 0} if m.dma else {} for m in self.modes]
+        self.pipe_uses = [
+            {u.engine: u for u in m.uses if u.ticks > 0 and u.engine in self.pipe_units} for m in self.modes
+        ]
         needed = [set(uses) for uses, mode in zip(self.pipe_uses, self.modes, strict=True) if mode.dma is not None]
         self.shared_pipes: set[str] = set.intersection(*needed) if needed else set()
         self.pipes_changed = False
@@ -228,17 +231,15 @@ class _Run:
             more = f" and {len(blocked) - 8} more" if len(blocked) > 8 else ""
             raise PlanError(f"the plan never ends; blocked: {', '.join(blocked[:8])}{more}")
         times: dict[str, OpTimes] = {}
+        shares = self.problem.shares
         for i, op in enumerate(self.problem.ops):
             mode = self.modes[i]
             start, moved, done = self.start[i], self.transfer_start[i], self.done[i]
             waited, seen = self.wait_start[i], self.observed[i]
             assert start is not None and moved is not None and done is not None
             assert waited is not None and seen is not None
-            held = (
-                mode.dma.issue_ticks
-                if mode.dma
-                else max((mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0), default=0)
-            )
-            times[op.name] = OpTimes(start, start + held, moved, done, waited, seen)
+            held = [mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0 and use.engine not in shares]
+            busy = mode.dma.issue_ticks if mode.dma else max(held, default=0)
+            times[op.name] = OpTimes(start, start + busy, moved, done, waited, seen)
         last = max(max(t.observed, t.end) for t in times.values())
         return Timeline(times, max(last, self.problem.entry_ticks))

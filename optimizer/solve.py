@@ -13,7 +13,7 @@ import networkx as nx
 
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
-from hexloom.formulations.feasibility import Shortfall, first_shortfall
+from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
 from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem
 from hexloom.formulations.serial_order import least_bytes
@@ -130,7 +130,7 @@ def solve(
         Seconds of search. With a ``seed`` it is counted in work instead of wall time, so that the same seed gives
         the same schedule on any machine.
     contention
-        Only ``none``: channels are ignored.
+        ``none``: channels are ignored. ``rigid``: whatever the timing, demands on a channel never exceed its capacity.
     on_progress
         Called with (makespan, bound) in microseconds at every improvement.
 
@@ -140,9 +140,10 @@ def solve(
         The input is wrong; the message is one line.
     """
     started = time.monotonic()
-    if contention != "none":
+    if contention not in ("none", "rigid"):
         raise InvalidInputError(
-            f"contention {contention!r} is not available in this version; known: none (channels are ignored)"
+            f"contention {contention!r} is not available in this version; known: none (channels are ignored), "
+            "rigid (demands never exceed a capacity)"
         )
     if not time_limit_s >= 0:
         raise InvalidInputError(f"time limit {time_limit_s} s must not be negative")
@@ -155,8 +156,9 @@ def solve(
             raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
         machine = name if isinstance(name, Machine) else load_hw(name)
         lowered = lower(work, machine)
-    problem = lowered.problem
-    shortfall = first_shortfall(problem)
+    shortfall = channel_shortfall(lowered.problem) if contention == "rigid" else None
+    problem = _under(contention, lowered.problem)
+    shortfall = shortfall or first_shortfall(problem)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
     bounds = lower_bounds(problem)
@@ -192,12 +194,17 @@ def solve(
         wall = time.monotonic() - started
         return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
     rows = _all_bounds(bounds, outcome)
-    schedule = _schedule(lowered, rows, outcome, dual, found, work, machine, seed)
+    schedule = _schedule(lowered, problem, rows, outcome, dual, found, work, machine, contention, seed)
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
     wall = time.monotonic() - started
     return Result(schedule.status, schedule, None, wall, outcome.evaluations, outcome.interrupted, schedule.notes)
+
+
+def _under(contention: str, problem: Problem) -> Problem:
+    """Return the problem with what the rule asks of channels in it."""
+    return problem.with_rigid_channels() if contention == "rigid" else problem
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:
@@ -257,15 +264,16 @@ def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
 
 def _schedule(
     lowered: Lowered,
+    problem: Problem,
     bounds: tuple[BoundRow, ...],
     outcome: Found,
     dual: Certificate | None,
     found: Baselines,
     work: Workload | Problem,
     machine: Machine | None,
+    contention: str,
     seed: int | None,
 ) -> Schedule:
-    problem = lowered.problem
     assert outcome.best is not None
     decision = outcome.best[0]
     plan = make_plan(problem, decision)
@@ -282,13 +290,14 @@ def _schedule(
     gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck)
     advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
     if advice is not None and machine is not None and isinstance(work, Workload):
-        advice = _with_flips(advice, work, machine, decision, bottleneck)
+        advice = _with_flips(advice, work, machine, contention, decision, bottleneck)
     return Schedule(
         name=problem.name,
         tool=f"hexloom {version('hexloom')}",
         machine=None if machine is None else machine.name,
         machine_digest=None if machine is None else machine.digest(),
         workload_digest=work.digest(),
+        contention="rigid" if contention == "rigid" else "none",
         seed=seed,
         status="OPTIMAL" if proven else "FEASIBLE",
         optimal_in=("free_start" if timeline.makespan == bound else "event_driven") if proven else None,
@@ -302,7 +311,7 @@ def _schedule(
         gain=gain,
         advice=advice,
         notes=(*_notes(problem), *outcome.notes),
-        problem=problem,
+        problem=lowered.problem,
         plan=plan,
         rows=_rows(problem, timeline),
     )
@@ -326,7 +335,9 @@ def _rows(problem: Problem, timeline: Timeline) -> tuple[OpRow, ...]:
     return tuple(rows)
 
 
-def _with_flips(advice: Advice, work: Workload, machine: Machine, decision: Decision, bottleneck: str | None) -> Advice:
+def _with_flips(
+    advice: Advice, work: Workload, machine: Machine, contention: str, decision: Decision, bottleneck: str | None
+) -> Advice:
     """Ask again with every overhead at the other end of its range: the same plan, other costs.
 
     Not for plans so large that this takes longer than the search, nor after Ctrl-C: the plan itself is there.
@@ -343,7 +354,7 @@ def _with_flips(advice: Advice, work: Workload, machine: Machine, decision: Deci
     flips: list[str] = []
     try:
         for name, end, changed in ends:
-            gain = _gain_at(work, changed, decision, bottleneck)
+            gain = _gain_at(work, changed, contention, decision, bottleneck)
             if gain is not None and answer_of(gain) != advice.answer:
                 flips.append(f"{name} {end}: {answer_of(gain)}")
     except KeyboardInterrupt:
@@ -351,8 +362,11 @@ def _with_flips(advice: Advice, work: Workload, machine: Machine, decision: Deci
     return advice.model_copy(update={"flips": tuple(flips)})
 
 
-def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None) -> Gain | None:
+def _gain_at(
+    work: Workload, machine: Machine, contention: str, decision: Decision, bottleneck: str | None
+) -> Gain | None:
     lowered = lower(work, machine)
-    timeline = simulate(lowered.problem, make_plan(lowered.problem, decision))
-    found = baselines(lowered.problem, lowered.loops, serial=False)
-    return attribute(lowered.problem, decision, timeline, found, bottleneck)
+    problem = _under(contention, lowered.problem)
+    timeline = simulate(problem, make_plan(problem, decision))
+    found = baselines(problem, lowered.loops, serial=False)
+    return attribute(problem, decision, timeline, found, bottleneck)

@@ -35,12 +35,13 @@ class Lanes:
 
     ``capacity`` is what every lane offers. With ``merged`` None every unit of a worker or resource is a lane too;
     otherwise units have no names, and each group in ``merged`` is one engine, called by its first: what is feasible
-    stays so.
+    stays so. ``shares`` are held by every part of an op.
     """
 
     capacity: dict[Lane, int]
     name: dict[str, str]
     single_units: bool
+    shares: frozenset[str] = frozenset()
 
 
 def lanes_of(problem: Problem, merged: Merged | None) -> Lanes:
@@ -51,9 +52,9 @@ def lanes_of(problem: Problem, merged: Merged | None) -> Lanes:
     for engine in problem.engines:
         lane = (name[engine.name], None)
         capacity[lane] = capacity.get(lane, 0) + engine.units
-        if merged is None and engine.units > 1 and engine.kind != "pipe":
+        if merged is None and engine.units > 1 and engine.kind not in ("pipe", "share"):
             capacity.update({(engine.name, unit): 1 for unit in range(engine.units)})
-    return Lanes(capacity, name, merged is None)
+    return Lanes(capacity, name, merged is None, frozenset(problem.shares))
 
 
 def can_run(problem: Problem, mode: Mode) -> bool:
@@ -65,19 +66,20 @@ def can_run(problem: Problem, mode: Mode) -> bool:
 def parts_of(mode: Mode, lanes: Lanes) -> tuple[Part, ...]:
     """Return the parts of ``mode`` in the order of time, those of no length left out.
 
-    A transfer that waits for its pipes is in no part; it asks for nothing then.
+    A transfer that waits for its pipes is in no part; what it asks for then is left out.
     """
     spans: list[tuple[int, tuple[tuple[Lane, int], ...]]] = []
     dma = mode.dma
+    whole = [(use.engine, use.units, None) for use in mode.uses if use.ticks > 0 and use.engine in lanes.shares]
     if dma is not None:
-        owner = _takes(lanes, [(dma.owner_engine, 1, (dma.owner_unit,))])
+        owner = _takes(lanes, [(dma.owner_engine, 1, (dma.owner_unit,)), *whole])
         spans.append((dma.issue_ticks, owner))
     overhead = 0 if dma is not None else mode.overhead_ticks
-    held = [(overhead + use.ticks, use) for use in mode.uses if use.ticks > 0]
+    held = [(overhead + use.ticks, use) for use in mode.uses if use.ticks > 0 and use.engine not in lanes.shares]
     at = 0
     for end in sorted({end for end, _ in held} | {overhead + mode.latency_ticks}):
         uses = [(use.engine, use.units, use.unit_ids) for until, use in held if until >= end]
-        spans.append((end - at, _takes(lanes, uses)))
+        spans.append((end - at, _takes(lanes, [*uses, *whole])))
         at = end
     if dma is not None:
         spans.append((dma.poll_ticks, owner))
