@@ -102,6 +102,8 @@ def _engine_work(problem: Problem, demand: Demand, grid: Grid) -> Bound:
         name, detail = "channel_bytes", f"all transfers pass {demand.name}"
     elif demand.kind == "channel":
         name, detail = "channel_bytes", f"all bytes of {demand.name} at its full capacity"
+    elif demand.kind == "share":
+        name, detail = "channel_bytes", f"all demands on {demand.name}, each for the whole life of its op"
     else:
         name, detail = "engine_work", f"all work on {demand.name} over its {demand.units} units"
     return Bound(name, problem.entry_ticks + grid.ticks(work), demand.name, detail)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
+from hexloom.formulations.flows import share_flows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -74,12 +75,16 @@ class Dispatch:
             self.successors[before].append(after)
             self.missing[after] += 1
         self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
+        counted = ("pipe", "share")
         self.busy_until: dict[str, list[float]] = {
-            e.name: [self.now] * e.units for e in problem.engines if e.kind != "pipe"
+            e.name: [self.now] * e.units for e in problem.engines if e.kind not in counted
         }
+        self.left = dict(problem.shares)
+        self.holders: dict[int, float] = {}
+        self.moments: list[int] = []
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
         every_mode = [m for op in problem.ops for m in op.modes if m.dma is not None]
-        pipes = [{use.engine for use in mode.uses if use.ticks > 0} for mode in every_mode]
+        pipes = [{u.engine for u in m.uses if u.ticks > 0 and u.engine in self.pipe_units} for m in every_mode]
         self.shared_pipes: set[str] = set.intersection(*pipes) if pipes else set()
         self.pipe_load = dict.fromkeys(self.pipe_units, 0)
         self.pipes_changed = False
@@ -87,7 +92,8 @@ class Dispatch:
         self.events: list[tuple[float, int, int, str]] = []
         self.ready: dict[Hashable, list[Ready]] = {}
         self.wishes = [
-            _wish(op.modes if m == ANY else (op.modes[m],)) for op, m in zip(problem.ops, policy.modes, strict=True)
+            _wish(problem, op.modes if m == ANY else (op.modes[m],))
+            for op, m in zip(problem.ops, policy.modes, strict=True)
         ]
         self.deferred: list[int] = []
         self.too_long = False
@@ -114,7 +120,8 @@ class Dispatch:
 
     def decision(self, offsets: tuple[int, ...]) -> Decision:
         """Return what was decided, with the addresses found for it."""
-        return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards)
+        flows = share_flows(self.problem, self.chosen, self.units, self.moments)
+        return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards, flows)
 
     def _offer(self, action: int, like: int) -> None:
         if action in self.policy.lazy:
@@ -265,11 +272,13 @@ class Dispatch:
             limit = reserved.get(mode.dma.owner_engine)
             if limit is not None and self.now + mode.dma.issue_ticks > limit:
                 return None
-            return ((),) * len(mode.uses)
+            return ((),) * len(mode.uses) if self._has_shares(mode, reserved) else None
+        if not self._has_shares(mode, reserved):
+            return None
         found: list[tuple[int, ...]] = []
         blocked = False
         for use in mode.uses:
-            if use.ticks == 0:
+            if use.ticks == 0 or use.engine in self.left:
                 found.append(())
                 continue
             busy = self.busy_until[use.engine]
@@ -286,10 +295,39 @@ class Dispatch:
                 found.append(ids)
         return None if blocked else tuple(found)
 
+    def _has_shares(self, mode: Mode, reserved: dict[str, float]) -> bool:
+        """Whether there is enough of every share; if not, mark when there may be."""
+        blocked = False
+        for use in self.problem.share_uses(mode):
+            limit = reserved.get(use.engine)
+            if use.units > self.left[use.engine]:
+                blocked = True
+                until = self._enough_at(use)
+                reserved[use.engine] = until if limit is None else min(until, limit)
+            elif limit is not None and self.now + mode.duration_ticks > limit:
+                self.too_long = True
+                return False
+        return not blocked
+
+    def _enough_at(self, use: Use) -> float:
+        """When holders will have given back what ``use`` wants, as far as their modes tell."""
+        left = self.left[use.engine]
+        for i, until in sorted(self.holders.items(), key=lambda held: held[1]):
+            left += sum(u.units for u in self.problem.share_uses(self.modes[i]) if u.engine == use.engine)
+            if left >= use.units:
+                return max(until, self.now)
+        return self.now
+
     def _start(self, i: int, units: tuple[tuple[int, ...], ...]) -> None:
         mode = self.modes[i]
         self.actions.append(i)
+        self.moments.append(i)
         self.units[i] = units
+        shares = self.problem.share_uses(mode)
+        for use in shares:
+            self.left[use.engine] -= use.units
+        if shares:
+            self.holders[i] = self.now + mode.duration_ticks
         if mode.dma is not None:
             for pipe, use in self.pipe_uses(i).items():
                 self.pipe_load[pipe] += use.ticks
@@ -344,10 +382,14 @@ class Dispatch:
 
     def pipe_uses(self, i: int) -> dict[str, Use]:
         """Return the pipes that transfer ``i`` takes."""
-        return {use.engine: use for use in self.modes[i].uses if use.ticks > 0}
+        return {use.engine: use for use in self.modes[i].uses if use.ticks > 0 and use.engine in self.pipe_units}
 
     def _finish(self, i: int) -> None:
         self.unfinished -= 1
+        self.moments.append(~i)
+        if self.holders.pop(i, None) is not None:
+            for use in self.problem.share_uses(self.modes[i]):
+                self.left[use.engine] += use.units
         self.scratch.finish(i)
         for s in self.successors[i]:
             self.missing[s] -= 1
@@ -355,10 +397,10 @@ class Dispatch:
                 self._offer(s, s)
 
 
-def _wish(modes: Sequence[Mode]) -> Hashable:
+def _wish(problem: Problem, modes: Sequence[Mode]) -> Hashable:
     """Return what an op needs to start, as a key: ops with equal wishes are blocked together."""
     return tuple(
-        (mode.dma.owner_engine, mode.dma.owner_unit)
+        (mode.dma.owner_engine, mode.dma.owner_unit, *((u.engine, u.units) for u in problem.share_uses(mode)))
         if mode.dma is not None
         else tuple((use.engine, use.units, use.unit_ids) for use in mode.uses if use.ticks > 0)
         for mode in modes

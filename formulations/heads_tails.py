@@ -22,7 +22,7 @@ from hexloom.formulations.ticks import whole
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexloom.formulations.problem import Mode, Problem, Rule
+    from hexloom.formulations.problem import Engine, Mode, Problem, Rule
 
 Ints = npt.NDArray[np.int64]
 
@@ -109,7 +109,7 @@ def engine_demands(problem: Problem, grid: Grid) -> list[Demand]:
     """Return what each engine, and where they are shared each channel, must serve: what no mode of an op avoids."""
     found: list[Demand] = []
     for engine in problem.engines:
-        rows = _rows(problem, lambda mode, name=engine.name: _on_engine(mode, name, grid))  # type: ignore[misc]
+        rows = _rows(problem, lambda mode, engine=engine: _on_engine(mode, engine, grid))  # type: ignore[misc]
         if rows:
             found.append(Demand(engine.name, engine.kind, engine.units, *rows))
     for channel in problem.channels if grid.shared else ():
@@ -132,15 +132,18 @@ def _rows(problem: Problem, ask: Callable[[Mode], Part]) -> tuple[Ints, Ints, In
     return ops, energies, lead, trail
 
 
-def _on_engine(mode: Mode, engine: str, grid: Grid) -> Part:
+def _on_engine(mode: Mode, engine: Engine, grid: Grid) -> Part:
+    """Return what a mode asks of an engine; a share is held for the whole life of the op."""
     dma = mode.dma
     for use in mode.uses:
-        if use.engine == engine and use.ticks > 0:
+        if use.engine == engine.name and use.ticks > 0:
+            if engine.kind == "share":
+                return use.units * grid.duration(mode), 0, 0
             held, rest = grid.work(mode, use.ticks), grid.work(mode, mode.latency_ticks - use.ticks)
             if dma is None:
                 return use.units * (mode.overhead_ticks * grid.scale + held), 0, rest
             return use.units * held, dma.issue_ticks * grid.scale, rest + dma.poll_ticks * grid.scale
-    if dma is not None and dma.owner_engine == engine:
+    if dma is not None and dma.owner_engine == engine.name:
         return (dma.issue_ticks + dma.poll_ticks) * grid.scale, 0, 0
     return 0, 0, 0
 

@@ -73,7 +73,8 @@ class Pull(Frozen):
 class Use(Frozen):
     """``units`` units of one engine, held for ``ticks`` from the start of the op (of the transfer, for a pipe).
 
-    A use of zero ticks takes nothing: a marker op needs no engine. ``unit_ids`` fixes the units.
+    A use of zero ticks takes nothing: a marker op needs no engine. ``unit_ids`` fixes the units. A share is held until
+    the end of the op is known, whatever its ticks.
     """
 
     engine: str

@@ -21,7 +21,7 @@ from hexloom.formulations.problem import slows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hexloom.formulations.problem import Mode, Problem, Rule
+    from hexloom.formulations.problem import Engine, Mode, Problem, Rule
     from hexloom.optimizer.schedule import BoundRow
 
 PATHS_ONLY = 4096
@@ -98,7 +98,7 @@ class Measure:
 def all_work(problem: Problem, measure: Measure) -> list[Work]:
     """Return the work on every engine (and channel, where they are shared), over the modes of each op the least."""
     asks: list[tuple[str, int, bool, Callable[[Mode], tuple[int, int, int]]]] = [
-        (engine.name, engine.units, engine.kind == "pipe", partial(_ask, engine=engine.name, measure=measure))
+        (engine.name, engine.units, engine.kind == "pipe", partial(_ask, engine=engine, measure=measure))
         for engine in problem.engines
     ]
     if measure.slowed:
@@ -120,16 +120,19 @@ def all_work(problem: Problem, measure: Measure) -> list[Work]:
     return found
 
 
-def _ask(mode: Mode, engine: str, measure: Measure) -> tuple[int, int, int]:
+def _ask(mode: Mode, engine: Engine, measure: Measure) -> tuple[int, int, int]:
     fine = measure.fine
     for use in mode.uses:
-        if use.engine != engine or use.ticks == 0:
+        if use.engine != engine.name or use.ticks == 0:
             continue
+        if engine.kind == "share":
+            # From the start of the op until its end is known.
+            return measure.shortest(mode) * use.units, 0, 0
         held, rest = measure.alone(mode, use.ticks), measure.alone(mode, mode.latency_ticks - use.ticks)
         if mode.dma is None:
             return (mode.overhead_ticks * fine + held) * use.units, 0, rest
         return held * use.units, mode.dma.issue_ticks * fine, rest + mode.dma.poll_ticks * fine
-    if mode.dma is not None and mode.dma.owner_engine == engine:
+    if mode.dma is not None and mode.dma.owner_engine == engine.name:
         return (mode.dma.issue_ticks + mode.dma.poll_ticks) * fine, 0, 0
     return 0, 0, 0
 

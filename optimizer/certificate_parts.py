@@ -75,7 +75,11 @@ class Units:
 
     def _parts(self, mode: Mode) -> tuple[Part, ...]:
         lead = mode.overhead_ticks
-        holds = [(lead + use.ticks, use.engine, use.units, use.unit_ids) for use in mode.uses if use.ticks]
+        holds = [
+            (lead + use.ticks, use.engine, use.units, use.unit_ids)
+            for use in mode.uses
+            if use.ticks and self._all[use.engine].kind != "share"
+        ]
         load = self.sharing.load_of(mode)
         marks = {0, lead + mode.latency_ticks, *(hold[0] for hold in holds)}
         if load != UNTOUCHED:
@@ -87,12 +91,16 @@ class Units:
         if mode.dma is not None:
             owner: list[Hold] = [(mode.dma.owner_engine, 1, (mode.dma.owner_unit,))]
             pieces = [(mode.dma.issue_ticks, owner, False), *pieces, (mode.dma.poll_ticks, owner, False)]
+        # A share is held all the time, by the issue and the poll of a transfer too.
+        always: list[Hold] = [
+            (use.engine, use.units, None) for use in mode.uses if use.ticks and self._all[use.engine].kind == "share"
+        ]
         whole = sum(piece[0] for piece in pieces)
         way, at = [], 0
         pulls = tuple(sorted((pull.channel, pull.rate) for pull in mode.pulls if pull.rate))
         for ticks, held, works in pieces:
             if ticks:
-                part = Part(ticks, at, whole - at - ticks, self._needs(held))
+                part = Part(ticks, at, whole - at - ticks, self._needs([*held, *always]))
                 way.append(replace(part, load=load, pulls=pulls) if works and load != UNTOUCHED else part)
             at += ticks
         return tuple(way)

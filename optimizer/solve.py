@@ -13,7 +13,7 @@ import networkx as nx
 
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
-from hexloom.formulations.feasibility import Shortfall, first_shortfall
+from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
 from hexloom.formulations.portfolio import Found, search, search_shared
 from hexloom.formulations.problem import Problem, Rule, slows
 from hexloom.formulations.serial_order import least_bytes
@@ -131,7 +131,8 @@ def solve(
         the same schedule on any machine.
     contention
         How ops that work at the same time share channels: ``fluid`` (max-min fair in speed), ``proportional``,
-        ``priority`` (in the order of the ops), or ``none`` (channels are ignored).
+        ``priority`` (in the order of the ops), ``rigid`` (whatever the timing, demands on a channel never exceed its
+        capacity), or ``none`` (channels are ignored).
     on_progress
         Called with (makespan, bound) in microseconds at every improvement.
 
@@ -153,8 +154,9 @@ def solve(
             raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
         machine = name if isinstance(name, Machine) else load_hw(name)
         lowered = lower(work, machine)
-    problem = lowered.problem
-    shortfall = first_shortfall(problem)
+    shortfall = channel_shortfall(lowered.problem) if rule == "rigid" else None
+    problem = _under(rule, lowered.problem)
+    shortfall = shortfall or first_shortfall(problem)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
     bounds = lower_bounds(problem, rule)
@@ -193,7 +195,7 @@ def solve(
         wall = time.monotonic() - started
         return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
     rows = _all_bounds(bounds, outcome)
-    schedule = _schedule(lowered, rule, rows, outcome, dual, found, work, machine, seed)
+    schedule = _schedule(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed)
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
@@ -203,10 +205,15 @@ def solve(
 
 def _rule(contention: str) -> Rule:
     for rule in get_args(Rule):
-        if rule == contention and rule != "rigid":
+        if rule == contention:
             return cast("Rule", rule)
-    known = ", ".join(rule for rule in get_args(Rule) if rule != "rigid")
+    known = ", ".join(get_args(Rule))
     raise InvalidInputError(f"contention {contention!r} is not available in this version; known: {known}")
+
+
+def _under(rule: Rule, problem: Problem) -> Problem:
+    """Return the problem with what the rule asks of channels in it."""
+    return problem.with_rigid_channels() if rule == "rigid" else problem
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:
@@ -266,6 +273,7 @@ def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
 
 def _schedule(
     lowered: Lowered,
+    problem: Problem,
     rule: Rule,
     bounds: tuple[BoundRow, ...],
     outcome: Found,
@@ -275,7 +283,6 @@ def _schedule(
     machine: Machine | None,
     seed: int | None,
 ) -> Schedule:
-    problem = lowered.problem
     assert outcome.best is not None
     decision = outcome.best[0]
     plan = make_plan(problem, decision)
@@ -313,7 +320,7 @@ def _schedule(
         gain=gain,
         advice=advice,
         notes=(*_notes(problem), *outcome.notes),
-        problem=problem,
+        problem=lowered.problem,
         plan=plan,
         rows=_rows(problem, timeline),
     )
@@ -366,6 +373,7 @@ def _with_flips(
 
 def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule) -> Gain | None:
     lowered = lower(work, machine)
-    timeline = simulate(lowered.problem, make_plan(lowered.problem, decision), rule)
-    found = baselines(lowered.problem, lowered.loops, rule, serial=False)
-    return attribute(lowered.problem, decision, timeline, found, bottleneck, rule)
+    problem = _under(rule, lowered.problem)
+    timeline = simulate(problem, make_plan(problem, decision), rule)
+    found = baselines(problem, lowered.loops, rule, serial=False)
+    return attribute(problem, decision, timeline, found, bottleneck, rule)

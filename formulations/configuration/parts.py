@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from hexloom.formulations.speeds import NOT_SHARING
 
 if TYPE_CHECKING:
-    from hexloom.formulations.speeds import Speeds
-
     from hexloom.formulations.problem import Mode, Op, Problem
+    from hexloom.formulations.speeds import Speeds
 
 Lane = tuple[str, int | None]
 """An engine as a whole (None), or one unit of it."""
@@ -42,12 +41,13 @@ class Lanes:
 
     ``capacity`` is what every lane offers. With ``merged`` None every unit of a worker or resource is a lane too;
     otherwise units have no names, and each group in ``merged`` is one engine, called by its first: what is feasible
-    stays so.
+    stays so. ``shares`` are held by every part of an op.
     """
 
     capacity: dict[Lane, int]
     name: dict[str, str]
     single_units: bool
+    shares: frozenset[str]
     speeds: Speeds
 
 
@@ -59,9 +59,9 @@ def lanes_of(problem: Problem, merged: Merged | None, speeds: Speeds) -> Lanes:
     for engine in problem.engines:
         lane = (name[engine.name], None)
         capacity[lane] = capacity.get(lane, 0) + engine.units
-        if merged is None and engine.units > 1 and engine.kind != "pipe":
+        if merged is None and engine.units > 1 and engine.kind not in ("pipe", "share"):
             capacity.update({(engine.name, unit): 1 for unit in range(engine.units)})
-    return Lanes(capacity, name, merged is None, speeds)
+    return Lanes(capacity, name, merged is None, frozenset(problem.shares), speeds)
 
 
 def can_run(problem: Problem, mode: Mode) -> bool:
@@ -73,22 +73,23 @@ def can_run(problem: Problem, mode: Mode) -> bool:
 def parts_of(mode: Mode, lanes: Lanes) -> tuple[Part, ...]:
     """Return the parts of ``mode`` in the order of time, those of no length left out.
 
-    A transfer that waits for its pipes is in no part; it asks for nothing then. Where others can slow the work, the
-    overhead before it, which nobody slows, is a part of its own.
+    A transfer that waits for its pipes is in no part; what it asks for then is left out. Where others can slow the
+    work, the overhead before it, which nobody slows, is a part of its own.
     """
     spans: list[tuple[int, tuple[tuple[Lane, int], ...], int]] = []
     dma = mode.dma
     load = lanes.speeds.load_of(mode)
+    whole = [(use.engine, use.units, None) for use in mode.uses if use.ticks > 0 and use.engine in lanes.shares]
     if dma is not None:
-        owner = _takes(lanes, [(dma.owner_engine, 1, (dma.owner_unit,))])
+        owner = _takes(lanes, [(dma.owner_engine, 1, (dma.owner_unit,)), *whole])
         spans.append((dma.issue_ticks, owner, NOT_SHARING))
     overhead = 0 if dma is not None else mode.overhead_ticks
-    held = [(overhead + use.ticks, use) for use in mode.uses if use.ticks > 0]
+    held = [(overhead + use.ticks, use) for use in mode.uses if use.ticks > 0 and use.engine not in lanes.shares]
     at = 0
     ends = {end for end, _ in held} | {overhead + mode.latency_ticks}
     for end in sorted(ends | {overhead} if load != NOT_SHARING else ends):
         uses = [(use.engine, use.units, use.unit_ids) for until, use in held if until >= end]
-        spans.append((end - at, _takes(lanes, uses), load if at >= overhead else NOT_SHARING))
+        spans.append((end - at, _takes(lanes, [*uses, *whole]), load if at >= overhead else NOT_SHARING))
         at = end
     if dma is not None:
         spans.append((dma.poll_ticks, owner, NOT_SHARING))
