@@ -21,7 +21,9 @@ class _Parts:
     ops: list[Op] = field(default_factory=list)
     edges: list[Precedence] = field(default_factory=list)
 
-    def op(self, task: str, stage: str, tile: int, engine: str, ticks: int, after: tuple[str, ...], **rates: int) -> str:
+    def op(
+        self, task: str, stage: str, tile: int, engine: str, ticks: int, after: tuple[str, ...], **rates: int
+    ) -> str:
         name = f"{task}/{stage}.{tile}"
         pulls = tuple(Pull(channel=channel, rate=rate) for channel, rate in rates.items() if rate)
         mode = Mode(uses=(Use(engine=engine, ticks=ticks),), latency_ticks=ticks, pulls=pulls)

@@ -114,7 +114,7 @@ def solve(
     hw: Machine | str | None = None,
     *,
     time_limit_s: float = 10.0,
-    contention: str = "none",
+    contention: str = "fluid",
     seed: int | None = None,
     on_progress: Progress | None = None,
 ) -> Result:
@@ -130,7 +130,7 @@ def solve(
         Seconds of search. With a ``seed`` it is counted in work instead of wall time, so that the same seed gives
         the same schedule on any machine.
     contention
-        How ops that work at the same time share channels: ``fluid`` (max-min fair in speed), ``proportional``,
+        How ops that work at the same time share channels: ``fluid`` (default; max-min fair in speed), ``proportional``,
         ``priority`` (in the order of the ops), ``rigid`` (whatever the timing, demands on a channel never exceed its
         capacity), or ``none`` (channels are ignored).
     on_progress
@@ -159,14 +159,15 @@ def solve(
     shortfall = shortfall or first_shortfall(problem)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
-    bounds = lower_bounds(problem, rule)
+    acting: Rule = rule if _shared(problem) else "none"
+    bounds = lower_bounds(problem, acting)
     shortfall = first_shortfall(problem, bounds.heads_tails)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
 
-    found = baselines(problem, lowered.loops, rule)
+    found = baselines(problem, lowered.loops, acting)
     priced = configuration_bound(
-        problem, bounds.heads_tails, rule, time_limit_s=min(1.0, time_limit_s / 10), deterministic=seed is not None
+        problem, bounds.heads_tails, acting, time_limit_s=min(1.0, time_limit_s / 10), deterministic=seed is not None
     )
     dual = None
     if priced is not None and priced[0].ticks > bounds.best.ticks:
@@ -180,10 +181,10 @@ def solve(
 
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
-    if slows(rule):
-        outcome = search_shared(problem, rule, bounds, evaluator, incumbents, time_limit_s, seed, tell)
+    if slows(acting):
+        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, time_limit_s, seed, tell)
     else:
-        outcome = search(problem, bounds, evaluator(rule), incumbents, time_limit_s, seed, tell)
+        outcome = search(problem, bounds, evaluator(acting), incumbents, time_limit_s, seed, tell)
     if outcome.best is None:
         if outcome.proven_infeasible:
             return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)
@@ -214,6 +215,11 @@ def _rule(contention: str) -> Rule:
 def _under(rule: Rule, problem: Problem) -> Problem:
     """Return the problem with what the rule asks of channels in it."""
     return problem.with_rigid_channels() if rule == "rigid" else problem
+
+
+def _shared(problem: Problem) -> bool:
+    """Whether anyone can slow anyone: without channels and factors every rule is rule ``none``."""
+    return bool(problem.channels or problem.interference)
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:

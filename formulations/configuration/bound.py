@@ -16,8 +16,6 @@ from functools import partial
 from math import lcm
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.speeds import Speeds
-
 from hexloom.formulations.bounds import Bound
 from hexloom.formulations.configuration.axis import cut_axis
 from hexloom.formulations.configuration.certificate import Certificate, PricedClass
@@ -27,6 +25,7 @@ from hexloom.formulations.configuration.order import Order
 from hexloom.formulations.configuration.partition import alike_pipes, split, stages, twins
 from hexloom.formulations.configuration.sets import Budget, SearchLimitError, SetSearch
 from hexloom.formulations.problem import slows
+from hexloom.formulations.speeds import Speeds
 from hexloom.formulations.ticks import whole
 
 if TYPE_CHECKING:

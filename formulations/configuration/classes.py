@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
-from hexloom.formulations.speeds import NOT_SHARING
-
 from hexloom.formulations.configuration.parts import Lane, Merged, lanes_of, ways_of
+from hexloom.formulations.speeds import NOT_SHARING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.speeds import Speeds
-
     from hexloom.formulations.configuration.order import Order
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
+    from hexloom.formulations.speeds import Speeds
 
 Rate = int | Fraction
 """A speed, or the sum of several: a part of full speed, exact."""
