@@ -7,10 +7,13 @@ than a channel has, contention does nothing, and `demand_exceeds` says so.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import Channel, Engine, Mode, Op, Precedence, Problem, Pull, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FULL = 100
 
@@ -21,7 +24,9 @@ class _Parts:
     ops: list[Op] = field(default_factory=list)
     edges: list[Precedence] = field(default_factory=list)
 
-    def op(self, task: str, stage: str, tile: int, engine: str, ticks: int, after: tuple[str, ...], **rates: int) -> str:
+    def op(
+        self, task: str, stage: str, tile: int, engine: str, ticks: int, after: tuple[str, ...], **rates: int
+    ) -> str:
         name = f"{task}/{stage}.{tile}"
         pulls = tuple(Pull(channel=channel, rate=rate) for channel, rate in rates.items() if rate)
         mode = Mode(uses=(Use(engine=engine, ticks=ticks),), latency_ticks=ticks, pulls=pulls)

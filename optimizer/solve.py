@@ -40,6 +40,9 @@ CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "
 Progress = Callable[[Fraction, Fraction], None]
 
 
+SLOWED_S = 15.0
+"""Most seconds for the configuration bound where ops slow each other: it is the best bound there."""
+
 MOST_OPS_ASKED_AGAIN = 20_000
 """Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
 
@@ -165,8 +168,9 @@ def solve(
         return _infeasible(problem, shortfall, started)
 
     found = baselines(problem, lowered.loops, rule)
+    seconds = min(SLOWED_S, time_limit_s / 4) if slows(rule) else min(1.0, time_limit_s / 10)
     priced = configuration_bound(
-        problem, bounds.heads_tails, rule, time_limit_s=min(1.0, time_limit_s / 10), deterministic=seed is not None
+        problem, bounds.heads_tails, rule, time_limit_s=seconds, deterministic=seed is not None
     )
     dual = None
     if priced is not None and priced[0].ticks > bounds.best.ticks:
