@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.events.tables import Tables
 
 
-def least_end(tables: Tables, state: State) -> int:
+def least_end(tables: Tables, state: State) -> float:
     """Longest path with tails, and per engine the work that has not begun behind what holds its units."""
     now, phases = state.now, state.phase
     predecessors = tables.problem.predecessors
@@ -48,8 +48,9 @@ def least_end(tables: Tables, state: State) -> int:
         if end + tail[i] > best:
             best = end + tail[i]
     for load in tables.loads:
-        work, floor = 0, -1
-        held: list[int] | None = None
+        work = 0
+        floor: float = -1
+        held: list[float] | None = None
         for i, energy, rest, lead in load.rows:
             phase = phases[i]
             if phase == FRESH:
@@ -69,7 +70,7 @@ def least_end(tables: Tables, state: State) -> int:
     return best
 
 
-def _held(state: State, lanes: tuple[int, ...], pipe: int, units: int) -> list[int]:
+def _held(state: State, lanes: tuple[int, ...], pipe: int, units: int) -> list[float]:
     """Return until when each unit of an engine is held at least, ascending."""
     now = state.now
     if pipe < 0:
@@ -78,9 +79,10 @@ def _held(state: State, lanes: tuple[int, ...], pipe: int, units: int) -> list[i
     return [now] * (units - len(taken)) + taken
 
 
-def _served(held: list[int], floor: int, work: int) -> int:
+def _served(held: list[float], floor: float, work: int) -> float:
     """Return when the units can have done ``work``, begun when they are free and not before ``floor``."""
-    total, end = work, 0
+    total: float = work
+    end: float = 0
     for count, until in enumerate(held, 1):
         free = until if until > floor else floor
         if count > 1 and free >= end:
