@@ -42,6 +42,7 @@ class Policy:
     ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
     so that they move while the workers are busy, or when someone waits for nothing else. ``careful`` lets nobody
     take scratchpad bytes that others need to end what they have begun. At most ``depth`` tiles of a task hold bytes.
+    ``stretch`` tells how much longer the work of each op is expected to take because others slow it.
     """
 
     priority: tuple[float, ...]
@@ -50,6 +51,7 @@ class Policy:
     lazy: frozenset[int] = frozenset()
     careful: bool = False
     depth: int | None = None
+    stretch: tuple[float, ...] | None = None
 
 
 @dataclass
@@ -59,7 +61,7 @@ class Dispatch:
     problem: Problem
     policy: Policy
     scratch: ScratchState
-    now: int = 0
+    now: float = 0
     actions: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -75,7 +77,9 @@ class Dispatch:
             self.missing[after] += 1
         self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
         counted = ("pipe", "share")
-        self.busy_until = {e.name: [self.now] * e.units for e in problem.engines if e.kind not in counted}
+        self.busy_until: dict[str, list[float]] = {
+            e.name: [self.now] * e.units for e in problem.engines if e.kind not in counted
+        }
         self.shares = ShareState(problem)
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
         every_mode = [m for op in problem.ops for m in op.modes if m.dma is not None]
@@ -83,8 +87,8 @@ class Dispatch:
         self.shared_pipes: set[str] = set.intersection(*pipes) if pipes else set()
         self.pipe_load = dict.fromkeys(self.pipe_units, 0)
         self.pipes_changed = False
-        self.pending: list[tuple[int, int]] = []
-        self.events: list[tuple[int, int, int, str]] = []
+        self.pending: list[tuple[float, int]] = []
+        self.events: list[tuple[float, int, int, str]] = []
         self.ready: dict[Hashable, list[Ready]] = {}
         self.wishes = [
             _wish(self.shares, op.modes if m == ANY else (op.modes[m],))
@@ -149,7 +153,7 @@ class Dispatch:
     def _start_ready(self) -> bool:
         """Start what can start now, most urgent first; what is blocked on units keeps the less urgent off them."""
         self._offer_deferred(lambda i: not self._can_wait(i))
-        reserved: dict[str, int] = {}
+        reserved: dict[str, float] = {}
         hungry = False
         moved = False
         heads = [(items[0], 0, wish) for wish, items in self.ready.items() if items]
@@ -239,7 +243,7 @@ class Dispatch:
         heapq.heappush(self.events, (end, OBSERVED, i, ""))
         return True
 
-    def _choose(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
+    def _choose(self, i: int, reserved: dict[str, float]) -> tuple[tuple[int, ...], ...] | None:
         """Find units for op ``i``; where its mode is open, choose the mode too."""
         self.too_long = False
         if self.policy.modes[i] != ANY:
@@ -258,7 +262,7 @@ class Dispatch:
                 return units
         return None
 
-    def _find_units(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
+    def _find_units(self, i: int, reserved: dict[str, float]) -> tuple[tuple[int, ...], ...] | None:
         """Return free unit ids per use, or None; then mark until when its units are kept for it."""
         mode = self.modes[i]
         if mode.dma is not None:
@@ -290,7 +294,7 @@ class Dispatch:
                 found.append(ids)
         return None if blocked else tuple(found)
 
-    def _has_shares(self, mode: Mode, reserved: dict[str, int]) -> bool:
+    def _has_shares(self, mode: Mode, reserved: dict[str, float]) -> bool:
         offer = self.shares.offer(mode, self.now, reserved)
         self.too_long = self.too_long or offer is None
         return bool(offer)
@@ -311,21 +315,26 @@ class Dispatch:
             return
         for use, ids in zip(mode.uses, units, strict=True):
             if ids:
-                end = self.now + mode.overhead_ticks + use.ticks
+                end = self.now + mode.overhead_ticks + self._work(i, use.ticks)
                 for u in ids:
                     self.busy_until[use.engine][u] = end
                 heapq.heappush(self.events, (end, RELEASE, i, ""))
         if mode.duration_ticks == 0:
             self._finish(i)
         else:
-            heapq.heappush(self.events, (self.now + mode.duration_ticks, DONE, i, ""))
+            done = self.now + mode.overhead_ticks + self._work(i, mode.latency_ticks)
+            heapq.heappush(self.events, (done, DONE, i, ""))
+
+    def _work(self, i: int, ticks: int) -> float:
+        """Return how long ``ticks`` of work of op ``i`` are expected to take."""
+        return ticks if self.policy.stretch is None else ticks * self.policy.stretch[i]
 
     def _start_transfers(self) -> bool:
         """Give free pipes to the transfers that were issued first."""
         if not self.pipes_changed:
             return False
         self.pipes_changed = False
-        left: list[tuple[int, int]] = []
+        left: list[tuple[float, int]] = []
         full = {name for name, free in self.pipe_units.items() if free == 0}
         for position, item in enumerate(self.pending):
             i = item[1]
@@ -341,8 +350,8 @@ class Dispatch:
                 if self.pipe_units[pipe] == 0:
                     full.add(pipe)
                 for _ in range(use.units):
-                    heapq.heappush(self.events, (self.now + use.ticks, PIPE_FREE, i, pipe))
-            heapq.heappush(self.events, (self.now + self.modes[i].latency_ticks, DONE, i, ""))
+                    heapq.heappush(self.events, (self.now + self._work(i, use.ticks), PIPE_FREE, i, pipe))
+            heapq.heappush(self.events, (self.now + self._work(i, self.modes[i].latency_ticks), DONE, i, ""))
         started = len(left) < len(self.pending)
         self.pending = left
         return started
@@ -371,14 +380,14 @@ def _wish(shares: ShareState, modes: Sequence[Mode]) -> Hashable:
     )
 
 
-def _free_units(use: Use, busy: Sequence[int], now: int) -> tuple[int, ...] | None:
+def _free_units(use: Use, busy: Sequence[float], now: float) -> tuple[int, ...] | None:
     if use.unit_ids is not None:
         return use.unit_ids if all(busy[u] <= now for u in use.unit_ids) else None
     free = [u for u, until in enumerate(busy) if until <= now]
     return tuple(free[: use.units]) if len(free) >= use.units else None
 
 
-def _available_at(use: Use, busy: Sequence[int]) -> int:
+def _available_at(use: Use, busy: Sequence[float]) -> float:
     if use.unit_ids is not None:
         return max(busy[u] for u in use.unit_ids)
     return sorted(busy)[use.units - 1]

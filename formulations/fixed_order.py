@@ -60,10 +60,10 @@ def criticality(problem: Problem, decision: Decision, simulated: Simulated) -> C
                 order.append(after)
     assert len(order) == 4 * n, "the decision orders its actions in a circle"
     assert all(time[4 * i + START] == simulated.start[i] for i in range(n)), "the simulated times are of another plan"
-    latest = [simulated.makespan] * (4 * n)
+    latest = [int(simulated.makespan)] * (4 * n)
     for i, op in enumerate(problem.ops):
         if op.deadline_ticks is not None:
-            latest[4 * i + KNOWN] = min(simulated.makespan, op.deadline_ticks)
+            latest[4 * i + KNOWN] = min(int(simulated.makespan), op.deadline_ticks)
     for node in reversed(order):
         for after, lag in out[node]:
             latest[node] = min(latest[node], latest[after] - lag)
@@ -76,7 +76,7 @@ def criticality(problem: Problem, decision: Decision, simulated: Simulated) -> C
         },
         key=lambda t: (t.op, t.before, t.kind),
     )
-    return Criticality(tuple(latest[4 * i + START] - simulated.start[i] for i in range(n)), tuple(tight))
+    return Criticality(tuple(latest[4 * i + START] - int(simulated.start[i]) for i in range(n)), tuple(tight))
 
 
 def _edges(

@@ -76,7 +76,7 @@ class Found:
     """The best decision so far, its makespan in ticks, and how many decisions were simulated."""
 
     decision: Decision | None
-    ticks: int
+    ticks: float
     evaluations: int
     proven_infeasible: bool = False
 
@@ -88,7 +88,7 @@ class _Tried:
     policy: Policy
     decision: Decision
     simulated: Simulated
-    value: int
+    value: float
 
 
 class LocalSearch:
@@ -111,7 +111,7 @@ class LocalSearch:
         evaluate: Evaluate,
         limit: Limit,
         seed: int,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[float, float], None] | None = None,
     ) -> None:
         self.problem = problem
         self.bounds = bounds
@@ -119,7 +119,7 @@ class LocalSearch:
         self.limit = limit
         self.random = random.Random(seed)
         self.on_progress = on_progress
-        self._best: tuple[Decision, int] | None = None
+        self._best: tuple[Decision, float] | None = None
         self.evaluations = 0
         self._headroom = 0
         self._sources, self._gates = _task_gates(problem)
@@ -163,7 +163,7 @@ class LocalSearch:
         if not simulated.late and (self._best is None or simulated.makespan < self._best[1]):
             self._best = decision, simulated.makespan
             if self.on_progress is not None:
-                self.on_progress(simulated.makespan, self.bounds.best.ticks)
+                self.on_progress(simulated.makespan, float(self.bounds.best.ticks))
         return simulated
 
     def _try(self, policy: Policy) -> _Tried | None:

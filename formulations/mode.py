@@ -22,6 +22,11 @@ MAX_RATE = 10**12
 """Largest capacity of a channel, and largest demand on it: bytes per second of any machine fit in MB/s."""
 
 
+def slows(rule: Rule) -> bool:
+    """Whether ops slow each other under ``rule``: then times are no whole ticks."""
+    return rule not in ("none", "rigid")
+
+
 class Frozen(BaseModel):
     """Base of all data here: frozen, and closed against unknown keys."""
 

@@ -16,7 +16,7 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from hexloom.formulations.mode import MAX_RATE, MAX_UNITS, Channel, Dma, Engine, Frozen, Mode, Pull, Rule, Use
+from hexloom.formulations.mode import MAX_RATE, MAX_UNITS, Channel, Dma, Engine, Frozen, Mode, Pull, Rule, Use, slows
 
 __all__ = [
     "MAX_RATE",
@@ -35,6 +35,7 @@ __all__ = [
     "Rule",
     "Scratchpad",
     "Use",
+    "slows",
 ]
 
 MAX_TICKS = 2**53 - 1
@@ -276,10 +277,10 @@ class Problem(Frozen):
         """Length of a tick in microseconds."""
         return None if self.tick_us is None else Fraction(self.tick_us)
 
-    def in_words(self, ticks: int) -> str:
+    def in_words(self, ticks: int | Fraction) -> str:
         """Return a time with its unit: microseconds where a tick has a length, else ticks."""
         if self.tick is None:
-            return f"{ticks} ticks"
+            return f"{ticks if isinstance(ticks, int) else round(float(ticks), 6)} ticks"
         return f"{float(ticks * self.tick):.15g} us"
 
     @cached_property

@@ -16,13 +16,13 @@ class ShareState:
         self.moments: list[int] = []
         # Asked for at every instant, by the identity of a mode: thousands of ops share a few.
         self._wants = {id(mode): problem.share_uses(mode) for op in problem.ops for mode in op.modes}
-        self._holders: dict[int, tuple[int, tuple[Use, ...]]] = {}
+        self._holders: dict[int, tuple[float, tuple[Use, ...]]] = {}
 
     def wants(self, mode: Mode) -> tuple[Use, ...]:
         """Return what ``mode`` holds of shares."""
         return self._wants[id(mode)]
 
-    def offer(self, mode: Mode, now: int, reserved: dict[str, int]) -> bool | None:
+    def offer(self, mode: Mode, now: float, reserved: dict[str, float]) -> bool | None:
         """Return whether there is enough for ``mode``; None if only for something shorter.
 
         What is short is ``reserved`` until the time at which there may be enough: less urgent ops that take longer are
@@ -39,7 +39,7 @@ class ShareState:
                 return None
         return enough
 
-    def _enough_at(self, use: Use, now: int) -> int:
+    def _enough_at(self, use: Use, now: float) -> float:
         """Return when holders will have given back what ``use`` wants, as far as their modes tell."""
         left = self.left[use.engine]
         for until, uses in sorted(self._holders.values(), key=lambda held: held[0]):
@@ -50,7 +50,7 @@ class ShareState:
                 return max(until, now)
         return now
 
-    def start(self, i: int, mode: Mode, now: int) -> None:
+    def start(self, i: int, mode: Mode, now: float) -> None:
         """Let op ``i`` take what ``mode`` holds."""
         self.moments.append(i)
         uses = self._wants[id(mode)]

@@ -22,7 +22,7 @@ from hexloom.optimizer.simulate import simulate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.problem import Mode, Problem, Rule
     from hexloom.optimizer.plan import Assignment, Plan
     from hexloom.optimizer.schedule import OpRow, Schedule
 
@@ -76,8 +76,8 @@ def check_plan(problem: Problem, plan: Plan) -> list[Violation]:
     return _plan(problem, plan)[0]
 
 
-def check_times(problem: Problem, plan: Plan, rows: Sequence[OpRow]) -> list[Violation]:
-    """Return every way in which the predicted times break the problem or contradict ``plan``.
+def check_times(problem: Problem, plan: Plan, rows: Sequence[OpRow], rule: Rule = "none") -> list[Violation]:
+    """Return every way in which the times predicted under ``rule`` break the problem or contradict ``plan``.
 
     Needs one valid mode and row per op and entries that name ops; where that is missing, that alone is returned.
     """
@@ -86,7 +86,7 @@ def check_times(problem: Problem, plan: Plan, rows: Sequence[OpRow]) -> list[Vio
     _check_names(problem, plan, found)
     check_cover(problem, rows, found)
     if not found:
-        _times(problem, plan, rows, found)
+        _times(problem, plan, rows, rule, found)
     return found
 
 
@@ -103,7 +103,7 @@ def check_schedule(schedule: Schedule) -> list[Violation]:
     check_cover(problem, schedule.rows, uncovered)
     found += uncovered
     if runnable and not uncovered:
-        _times(problem, plan, schedule.rows, found)
+        _times(problem, plan, schedule.rows, schedule.contention, found)
         _check_simulation(schedule, found)
     _check_numbers(schedule, found)
     _check_bounds(problem, schedule, found)
@@ -137,10 +137,10 @@ def _plan(problem: Problem, plan: Plan) -> tuple[_Found, bool]:
     return found, runnable
 
 
-def _times(problem: Problem, plan: Plan, rows: Sequence[OpRow], found: _Found) -> None:
+def _times(problem: Problem, plan: Plan, rows: Sequence[OpRow], rule: Rule, found: _Found) -> None:
     by_name = {row.op: row for row in rows}
     modes = _modes(problem, plan)
-    check_rows(problem, plan, modes, by_name, found)
+    check_rows(problem, plan, modes, by_name, rule, found)
     check_share_times(problem, modes, by_name, found)
     check_lifetimes(problem, plan, by_name, found)
 
@@ -305,7 +305,7 @@ def _check_resources(problem: Problem, plan: Plan, order: HappensBefore, found: 
 def _check_simulation(schedule: Schedule, found: _Found) -> None:
     """Compare the recorded times with a fresh simulation of the plan."""
     try:
-        times = simulate(schedule.problem, schedule.plan).times
+        times = simulate(schedule.problem, schedule.plan, schedule.contention).times
     except PlanError as error:
         found("simulation", (), f"the plan cannot be simulated: {error}")
         return
@@ -319,11 +319,11 @@ def _check_simulation(schedule: Schedule, found: _Found) -> None:
 
 def _check_bounds(problem: Problem, schedule: Schedule, found: _Found) -> None:
     """Every bound is derived again, without a solver; only what rests on search is taken on its word."""
-    for message in check_arithmetic(problem, schedule.bounds):
+    for message in check_arithmetic(problem, schedule.bounds, schedule.contention):
         found("bound", ("bounds",), message)
     priced = [row.ticks for row in schedule.bounds if row.name == "configuration"]
     if schedule.dual is not None:
-        for message in check_certificate(problem, schedule.dual):
+        for message in check_certificate(problem, schedule.dual, schedule.contention):
             found("certificate", ("dual",), message)
     for ticks in priced:
         proven = 0 if schedule.dual is None else schedule.dual.ticks

@@ -7,27 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import networkx as nx
 
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
-from hexloom.formulations.portfolio import Found, search
-from hexloom.formulations.problem import Problem
+from hexloom.formulations.portfolio import Found, search, search_shared
+from hexloom.formulations.problem import Problem, Rule, slows
 from hexloom.formulations.serial_order import least_bytes
 from hexloom.hwmodels import Machine, format_bytes, load_hw
 from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.evaluate import evaluate
+from hexloom.optimizer.evaluate import evaluator
 from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Advice, BoundRow, Gain, OpRow, Schedule
-from hexloom.optimizer.simulate import Timeline, simulate
+from hexloom.optimizer.simulate import ExactTimeline, simulate
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "
 
 Progress = Callable[[Fraction, Fraction], None]
 
+
+SLOWED_S = 15.0
+"""Most seconds for the configuration bound where ops slow each other: it is the best bound there."""
 
 MOST_OPS_ASKED_AGAIN = 20_000
 """Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
@@ -130,7 +133,9 @@ def solve(
         Seconds of search. With a ``seed`` it is counted in work instead of wall time, so that the same seed gives
         the same schedule on any machine.
     contention
-        ``none``: channels are ignored. ``rigid``: whatever the timing, demands on a channel never exceed its capacity.
+        How ops that work at the same time share channels: ``fluid`` (max-min fair in speed), ``proportional``,
+        ``priority`` (in the order of the ops), ``rigid`` (whatever the timing, demands on a channel never exceed its
+        capacity), or ``none`` (channels are ignored).
     on_progress
         Called with (makespan, bound) in microseconds at every improvement.
 
@@ -140,11 +145,7 @@ def solve(
         The input is wrong; the message is one line.
     """
     started = time.monotonic()
-    if contention not in ("none", "rigid"):
-        raise InvalidInputError(
-            f"contention {contention!r} is not available in this version; known: none (channels are ignored), "
-            "rigid (demands never exceed a capacity)"
-        )
+    rule = _rule(contention)
     if not time_limit_s >= 0:
         raise InvalidInputError(f"time limit {time_limit_s} s must not be negative")
     machine: Machine | None = None
@@ -156,19 +157,20 @@ def solve(
             raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
         machine = name if isinstance(name, Machine) else load_hw(name)
         lowered = lower(work, machine)
-    shortfall = channel_shortfall(lowered.problem) if contention == "rigid" else None
-    problem = _under(contention, lowered.problem)
+    shortfall = channel_shortfall(lowered.problem) if rule == "rigid" else None
+    problem = _under(rule, lowered.problem)
     shortfall = shortfall or first_shortfall(problem)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
-    bounds = lower_bounds(problem)
+    bounds = lower_bounds(problem, rule)
     shortfall = first_shortfall(problem, bounds.heads_tails)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
 
-    found = baselines(problem, lowered.loops)
+    found = baselines(problem, lowered.loops, rule)
+    seconds = min(SLOWED_S, time_limit_s / 4) if slows(rule) else min(1.0, time_limit_s / 10)
     priced = configuration_bound(
-        problem, bounds.heads_tails, time_limit_s=min(1.0, time_limit_s / 10), deterministic=seed is not None
+        problem, bounds.heads_tails, rule, time_limit_s=seconds, deterministic=seed is not None
     )
     dual = None
     if priced is not None and priced[0].ticks > bounds.best.ticks:
@@ -177,12 +179,15 @@ def solve(
     if on_progress is not None:
         tick, report = problem.tick or Fraction(1), on_progress
 
-        def tell(ticks: int, bound: int) -> None:
-            report(ticks * tick, bound * tick)
+        def tell(ticks: float, bound: float) -> None:
+            report(Fraction(ticks) * tick, Fraction(bound) * tick)
 
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
-    outcome = search(problem, bounds, evaluate, incumbents, time_limit_s, seed, tell)
+    if slows(rule):
+        outcome = search_shared(problem, rule, bounds, evaluator, incumbents, time_limit_s, seed, tell)
+    else:
+        outcome = search(problem, bounds, evaluator(rule), incumbents, time_limit_s, seed, tell)
     if outcome.best is None:
         if outcome.proven_infeasible:
             return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)
@@ -194,7 +199,7 @@ def solve(
         wall = time.monotonic() - started
         return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
     rows = _all_bounds(bounds, outcome)
-    schedule = _schedule(lowered, problem, rows, outcome, dual, found, work, machine, contention, seed)
+    schedule = _schedule(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed)
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
@@ -202,9 +207,17 @@ def solve(
     return Result(schedule.status, schedule, None, wall, outcome.evaluations, outcome.interrupted, schedule.notes)
 
 
-def _under(contention: str, problem: Problem) -> Problem:
+def _rule(contention: str) -> Rule:
+    for rule in get_args(Rule):
+        if rule == contention:
+            return cast("Rule", rule)
+    known = ", ".join(get_args(Rule))
+    raise InvalidInputError(f"contention {contention!r} is not available in this version; known: {known}")
+
+
+def _under(rule: Rule, problem: Problem) -> Problem:
     """Return the problem with what the rule asks of channels in it."""
-    return problem.with_rigid_channels() if contention == "rigid" else problem
+    return problem.with_rigid_channels() if rule == "rigid" else problem
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:
@@ -265,19 +278,19 @@ def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
 def _schedule(
     lowered: Lowered,
     problem: Problem,
+    rule: Rule,
     bounds: tuple[BoundRow, ...],
     outcome: Found,
     dual: Certificate | None,
     found: Baselines,
     work: Workload | Problem,
     machine: Machine | None,
-    contention: str,
     seed: int | None,
 ) -> Schedule:
     assert outcome.best is not None
     decision = outcome.best[0]
     plan = make_plan(problem, decision)
-    timeline = simulate(problem, plan)
+    timeline = simulate(problem, plan, rule)
     bound = bounds[0].ticks
     plan_bound = max(bound, outcome.plan_bound)
     proven = timeline.makespan == plan_bound
@@ -287,17 +300,17 @@ def _schedule(
         name: ticks if ticks is not None and ticks >= timeline.makespan else None
         for name, ticks in (("serial", found.serial), ("existing", found.existing))
     }
-    gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck)
+    gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck, rule)
     advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
     if advice is not None and machine is not None and isinstance(work, Workload):
-        advice = _with_flips(advice, work, machine, contention, decision, bottleneck)
+        advice = _with_flips(advice, work, machine, decision, bottleneck, rule)
     return Schedule(
         name=problem.name,
         tool=f"hexloom {version('hexloom')}",
         machine=None if machine is None else machine.name,
         machine_digest=None if machine is None else machine.digest(),
         workload_digest=work.digest(),
-        contention="rigid" if contention == "rigid" else "none",
+        contention=rule,
         seed=seed,
         status="OPTIMAL" if proven else "FEASIBLE",
         optimal_in=("free_start" if timeline.makespan == bound else "event_driven") if proven else None,
@@ -317,7 +330,7 @@ def _schedule(
     )
 
 
-def _rows(problem: Problem, timeline: Timeline) -> tuple[OpRow, ...]:
+def _rows(problem: Problem, timeline: ExactTimeline) -> tuple[OpRow, ...]:
     rows = []
     for op in problem.ops:
         t = timeline.times[op.name]
@@ -336,7 +349,7 @@ def _rows(problem: Problem, timeline: Timeline) -> tuple[OpRow, ...]:
 
 
 def _with_flips(
-    advice: Advice, work: Workload, machine: Machine, contention: str, decision: Decision, bottleneck: str | None
+    advice: Advice, work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule
 ) -> Advice:
     """Ask again with every overhead at the other end of its range: the same plan, other costs.
 
@@ -354,7 +367,7 @@ def _with_flips(
     flips: list[str] = []
     try:
         for name, end, changed in ends:
-            gain = _gain_at(work, changed, contention, decision, bottleneck)
+            gain = _gain_at(work, changed, decision, bottleneck, rule)
             if gain is not None and answer_of(gain) != advice.answer:
                 flips.append(f"{name} {end}: {answer_of(gain)}")
     except KeyboardInterrupt:
@@ -362,11 +375,9 @@ def _with_flips(
     return advice.model_copy(update={"flips": tuple(flips)})
 
 
-def _gain_at(
-    work: Workload, machine: Machine, contention: str, decision: Decision, bottleneck: str | None
-) -> Gain | None:
+def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule) -> Gain | None:
     lowered = lower(work, machine)
-    problem = _under(contention, lowered.problem)
-    timeline = simulate(problem, make_plan(problem, decision))
-    found = baselines(problem, lowered.loops, serial=False)
-    return attribute(problem, decision, timeline, found, bottleneck)
+    problem = _under(rule, lowered.problem)
+    timeline = simulate(problem, make_plan(problem, decision), rule)
+    found = baselines(problem, lowered.loops, rule, serial=False)
+    return attribute(problem, decision, timeline, found, bottleneck, rule)

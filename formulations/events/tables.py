@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Mode, Problem
 
-from hexloom.formulations.heads_tails import engine_demands
+from hexloom.formulations.heads_tails import Grid, engine_demands
 
 
 class Ask(NamedTuple):
@@ -147,8 +147,8 @@ class Tables:
 
     def _loads(self, problem: Problem) -> list[Load]:
         found = []
-        for demand in engine_demands(problem):
-            engine = problem.engines[demand.engine]
+        for demand in engine_demands(problem, Grid(problem, "none")):
+            engine = self._kinds[demand.name]
             rows = sorted(
                 (
                     (int(i), int(energy), self.tail[int(i)] + int(trail), int(lead))
