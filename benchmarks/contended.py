@@ -7,10 +7,13 @@ than a channel has, contention does nothing, and `demand_exceeds` says so.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import Channel, Engine, Mode, Op, Precedence, Problem, Pull, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FULL = 100
 

@@ -13,6 +13,7 @@ from hexloom.emit.lanes import View
 from hexloom.formulations.problem import slows
 from hexloom.hwmodels import format_bytes
 from hexloom.optimizer.contention import contention_of
+from hexloom.optimizer.sharing import acting_rule
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -181,7 +182,7 @@ def _times(schedule: Schedule) -> Text:
     gap = "reached: no schedule is shorter" if schedule.gap == 0 else f"gap {float(schedule.gap):.2%}"
     note = f"{gap}; {best.name} ({schedule.certificate}): {best.detail}"
     rows.append(("bound", f"{short(schedule.us(schedule.lower_bound))} {unit}", note, ""))
-    if slows(schedule.contention):
+    if slows(acting_rule(schedule.problem, schedule.contention)):
         gap = "reached: no such plan is shorter" if schedule.plan_gap == 0 else f"gap {float(schedule.plan_gap):.2%}"
         note = f"{gap}; for plans whose ops start at events, as tables do; the bound above is for any start times"
         rows.append(("plans", f"{short(schedule.us(schedule.plan_bound))} {unit}", note, ""))

@@ -14,9 +14,11 @@ import networkx as nx
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
-from hexloom.formulations.portfolio import Found, search, search_shared
+from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem, Rule, slows
 from hexloom.formulations.serial_order import least_bytes
+from hexloom.formulations.shared_portfolio import search_shared
+from hexloom.formulations.ticks import whole
 from hexloom.hwmodels import Machine, format_bytes, load_hw
 from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
@@ -27,18 +29,26 @@ from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Advice, BoundRow, Gain, OpRow, Schedule
+from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.simulate import ExactTimeline, simulate
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.decision import Decision
+    from hexloom.formulations.ticks import Moment
 
 CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
 """What proves a bound, by its name; all others are arithmetic."""
 
 Progress = Callable[[Fraction, Fraction], None]
 
+
+CLOSE = Fraction(1, 10**9)
+"""Part of a makespan below which two of them, one of them in floating point, are the same."""
+
+SLOWED_S = 15.0
+"""Most seconds for the configuration bound where ops slow each other: it is the best bound there."""
 
 MOST_OPS_ASKED_AGAIN = 20_000
 """Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
@@ -159,15 +169,16 @@ def solve(
     shortfall = shortfall or first_shortfall(problem)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
-    acting: Rule = rule if _shared(problem) else "none"
+    acting = acting_rule(problem, rule)
     bounds = lower_bounds(problem, acting)
     shortfall = first_shortfall(problem, bounds.heads_tails)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
 
     found = baselines(problem, lowered.loops, acting)
+    seconds = min(SLOWED_S, time_limit_s / 4) if slows(acting) else min(1.0, time_limit_s / 10)
     priced = configuration_bound(
-        problem, bounds.heads_tails, acting, time_limit_s=min(1.0, time_limit_s / 10), deterministic=seed is not None
+        problem, bounds.heads_tails, acting, time_limit_s=seconds, deterministic=seed is not None
     )
     dual = None
     if priced is not None and priced[0].ticks > bounds.best.ticks:
@@ -215,11 +226,6 @@ def _rule(contention: str) -> Rule:
 def _under(rule: Rule, problem: Problem) -> Problem:
     """Return the problem with what the rule asks of channels in it."""
     return problem.with_rigid_channels() if rule == "rigid" else problem
-
-
-def _shared(problem: Problem) -> bool:
-    """Whether anyone can slow anyone: without channels and factors every rule is rule ``none``."""
-    return bool(problem.channels or problem.interference)
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:
@@ -294,7 +300,11 @@ def _schedule(
     plan = make_plan(problem, decision)
     timeline = simulate(problem, plan, rule)
     bound = bounds[0].ticks
-    plan_bound = max(bound, outcome.plan_bound)
+    plan_bound: Moment = bound
+    if outcome.plan_bound > bound:
+        plan_bound = whole(Fraction(outcome.plan_bound))
+    if -CLOSE * timeline.makespan <= plan_bound - timeline.makespan <= CLOSE * timeline.makespan:
+        plan_bound = timeline.makespan  # the search counts in floats where ops slow each other
     proven = timeline.makespan == plan_bound
     bottleneck = bounds[0].engine
     # Today's loops below the makespan break a deadline, or do not fit beside what is resident: no plan does that.

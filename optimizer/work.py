@@ -66,8 +66,10 @@ class WorkInProgress:
             self._set_speeds()
         then: Number | None = events[0][0] if events else None
         for of in self._ops.values():
-            if of.speed > 0:
-                ends = now + (of.steps[of.next][0] - of.done) / of.speed
+            left = of.steps[of.next][0] - of.done
+            if left <= 0 or of.speed > 0:
+                # What is done needs no speed to be done.
+                ends = now + left / of.speed if left > 0 else now
                 then = ends if then is None or ends < then else then
         assert then is not None, "whoever comes first in a rule has a speed"
         if self._exact:

@@ -260,30 +260,30 @@ def _full(capacity: int, items: tuple[int, ...]) -> int:
 
 
 def first_open(
-    given: Configurations, prices: Sequence[int], start: int, dearest: Callable[[tuple[int, ...]], Rate]
-) -> tuple[int, Rate, Fraction]:
+    given: Configurations, prices: Sequence[int], start: int, dearest: Callable[[tuple[int, ...]], Rate | float]
+) -> tuple[int, Rate | float, Fraction]:
     """Return a horizon from ``start`` on that ``prices`` do not refute although they refute the one before, what the
     dearest set costs, and between the two the horizon at which nothing is missing any more: between whole ticks what
     is missing falls in a straight line. Nothing shorter than a refuted horizon exists, so steps may double.
 
     ``dearest`` tells what the dearest set of some items costs, or more.
     """
-    known: dict[tuple[int, ...], Rate] = {}
+    known: dict[tuple[int, ...], Rate | float] = {}
     priced = [k for k, price in enumerate(prices) if price > 0]
     due = 0
     for one in given.classes:
         cheapest = min(sum(given.items[k].ticks * prices[k] for k in items) for items in one.items)
         due += len(one.ops) * cheapest
 
-    def excess(horizon: int) -> Rate:
-        total: Rate = due
+    def excess(horizon: int) -> Rate | float:
+        total: Rate | float = due
         for one in cut_axis(given, horizon, priced):
             if one.items not in known:
                 known[one.items] = dearest(one.items)
             total -= one.ticks * known[one.items]
         return total
 
-    def top() -> Rate:
+    def top() -> Rate | float:
         return max(known.values(), default=0)
 
     low, left = start, excess(start)
@@ -292,7 +292,7 @@ def first_open(
     step = 0
     while low < given.longest:
         # One tick more lets the ops pay at most what the dearest set costs, as long as no window opens.
-        step = max(1, 2 * step, -(-left // max(1, top())) - 1)
+        step = max(1, 2 * step, int(-(-left // max(1, top()))) - 1)
         left = excess(low + step)
         if left <= 0:
             break
@@ -307,7 +307,7 @@ def first_open(
         else:
             high = middle
     more, less = excess(low), excess(high)
-    return high, top(), low + Fraction(more) / (more - less)
+    return high, top(), low + Fraction(more) / Fraction(more - less)
 
 
 def _proven(
@@ -317,18 +317,20 @@ def _proven(
     priced = [c for c, one in enumerate(given.classes) if any(found.per_item[k] for row in one.items for k in row)]
     kept = configurations(problem, order, ht, [given.classes[c].ops for c in priced], merged, given.speeds)
     prices = [found.per_item[k] for c in priced for row in given.classes[c].items for k in row]
-    search = SetSearch(kept, Budget(PROOF_SECONDS, deterministic=True), NODE_LIMIT)
+    search = SetSearch(kept, Budget(PROOF_SECONDS, deterministic=True), NODE_LIMIT, exact=True)
+    # What floats refuted is one tick less in doubt.
+    start = max(problem.entry_ticks, found.ticks - (2 if slows(given.speeds.rule) else 1))
     try:
-        whole_ticks, top, exact = first_open(kept, prices, found.ticks - 1, partial(search.dearest_or_more, prices))
+        whole_ticks, top, exact = first_open(kept, prices, start, partial(search.dearest_or_more, prices))
     except SearchLimitError:
         return None
-    if top == 0:
+    if top == 0 or (slows(given.speeds.rule) and exact <= start):
         return None
     ticks = whole(exact) if slows(given.speeds.rule) else whole_ticks
     classes = tuple(
         PricedClass(
             ops=tuple(problem.ops[i].name for i in one.ops),
-            prices=tuple(tuple(str(Fraction(prices[k]) / top) for k in row) for row in one.items),
+            prices=tuple(tuple(str(Fraction(prices[k]) / Fraction(top)) for k in row) for row in one.items),
         )
         for one in kept.classes
     )

@@ -88,18 +88,23 @@ class Configurations:
     speeds: Speeds
     channels: tuple[int, ...]
 
+    def working(self, chosen: Set) -> list[int]:
+        """Return the items of ``chosen`` that others can slow, each as often as it is in it, in the order for speeds.
+
+        Who comes first decides under rule priority; there every op is a class, and items are in the order of ops. Else
+        the order is that of loads, so that alike sets are looked up once.
+        """
+        found = [k for k, copies in chosen if self.items[k].load != NOT_SHARING for _ in range(copies)]
+        return found if self.speeds.rule == "priority" else sorted(found, key=lambda k: self.items[k].load)
+
     def rates(self, chosen: Set) -> list[tuple[int, Rate]]:
         """Return the work per tick that each item gets while ``chosen`` runs: x_im(S), summed over its copies."""
-        loads = [(k, copies) for k, copies in chosen if self.items[k].load != NOT_SHARING]
-        if not loads:
+        working = self.working(chosen)
+        if not working:
             return list(chosen)
-        # The order of ops decides under rule priority; there every op is a class, and items are in that order.
-        working = [(k, self.items[k].load) for k, copies in loads for _ in range(copies)]
-        if self.speeds.rule != "priority":
-            working.sort(key=lambda one: one[1])
-        speeds = cast("tuple[Fraction, ...]", self.speeds.speeds(tuple(load for _, load in working)))
+        speeds = cast("tuple[Fraction, ...]", self.speeds.speeds(tuple(self.items[k].load for k in working)))
         found: dict[int, Rate] = {k: copies for k, copies in chosen if self.items[k].load == NOT_SHARING}
-        for (k, _), speed in zip(working, speeds, strict=True):
+        for k, speed in zip(working, speeds, strict=True):
             found[k] = found.get(k, 0) + speed
         return sorted(found.items())
 

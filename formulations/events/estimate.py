@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.events.tables import Tables
 
 
-def least_end(tables: Tables, state: State) -> int:
+def least_end(tables: Tables, state: State) -> float:
     """Longest path with tails, and per engine the work that has not begun behind what holds its units."""
     now, phases = state.now, state.phase
     predecessors = tables.problem.predecessors
@@ -48,8 +48,9 @@ def least_end(tables: Tables, state: State) -> int:
         if end + tail[i] > best:
             best = end + tail[i]
     for load in tables.loads:
-        work, floor = 0, -1
-        held: list[tuple[int, int]] | None = None
+        work = 0
+        floor: float = -1
+        held: list[tuple[float, int]] | None = None
         for i, energy, rest, lead in load.rows:
             phase = phases[i]
             if phase == FRESH:
@@ -72,7 +73,7 @@ def least_end(tables: Tables, state: State) -> int:
     return best
 
 
-def _held(state: State, lanes: tuple[int, ...], pipe: int, units: int) -> list[tuple[int, int]]:
+def _held(state: State, lanes: tuple[int, ...], pipe: int, units: int) -> list[tuple[float, int]]:
     """Return until when how many units of an engine are held at least, ascending."""
     now = state.now
     if pipe < 0:
@@ -81,9 +82,9 @@ def _held(state: State, lanes: tuple[int, ...], pipe: int, units: int) -> list[t
     return [(now, free), *state.pipes[pipe]] if free else state.pipes[pipe]
 
 
-def _given(tables: Tables, state: State, share: int, ends: list[int]) -> list[tuple[int, int]]:
+def _given(tables: Tables, state: State, share: int, ends: list[float]) -> list[tuple[float, int]]:
     """Return until when how much of a share is held at least, ascending."""
-    held = [(state.now, state.shares[share])] if state.shares[share] else []
+    held: list[tuple[float, int]] = [(state.now, state.shares[share])] if state.shares[share] else []
     for i, phase in enumerate(state.phase):
         if phase not in (FRESH, OVER):
             way = tables.ways[i][state.mode[i]]
@@ -93,9 +94,11 @@ def _given(tables: Tables, state: State, share: int, ends: list[int]) -> list[tu
     return held
 
 
-def _served(held: list[tuple[int, int]], floor: int, work: int) -> int:
+def _served(held: list[tuple[float, int]], floor: float, work: int) -> float:
     """Return when the units can have done ``work``, begun when they are free and not before ``floor``."""
-    total, end, count = work, 0, 0
+    total: float = work
+    end: float = 0
+    count = 0
     for until, units in held:
         free = until if until > floor else floor
         if count and free >= end:

@@ -67,14 +67,14 @@ class State:
     )
 
     phase: list[int]
-    when: list[int]
+    when: list[float]
     mode: list[int]
-    lanes: list[int]
-    pipes: list[list[tuple[int, int]]]
-    pending: list[tuple[int, int]]
+    lanes: list[float]
+    pipes: list[list[tuple[float, int]]]
+    pending: list[tuple[float, int]]
     places: dict[int, int]
     shares: list[int]
-    now: int
+    now: float
     over: int
     fresh: int
     alive: int
@@ -92,7 +92,7 @@ class State:
 
     def copy(self) -> State:
         """Return an independent copy."""
-        new = State.__new__(State)
+        new = type(self).__new__(type(self))
         new.phase = self.phase[:]
         new.when = self.when[:]
         new.mode = self.mode[:]
@@ -133,7 +133,7 @@ def first_state(tables: Tables, used: int) -> State:
 def key_of(tables: Tables, state: State) -> tuple[object, ...]:
     """Return what the future depends on, relative to now: equal for states that differ by alike lanes only."""
     now = state.now
-    ops: list[int] = []
+    ops: list[float] = []
     modes_count = bool(state.shares)  # what an op gives back depends on its mode
     for phase, when, mode in zip(state.phase, state.when, state.mode, strict=True):
         if phase in (FRESH, OVER):
@@ -143,9 +143,9 @@ def key_of(tables: Tables, state: State) -> tuple[object, ...]:
         else:
             ops.append((((when - now) if TIMED[phase] else 0) * 65536 + mode) * 8 + phase)
     released, special = state.released, tables.special
-    lanes: list[int] = []
+    lanes: list[float] = []
     for first, count in tables.groups:
-        alike: list[int] = []
+        alike: list[float] = []
         for lane in range(first, first + count):
             until = state.lanes[lane]
             value = until if until < IDLE else until - now + 1 if until >= 0 else released >> lane & 1
@@ -172,8 +172,8 @@ def key_of(tables: Tables, state: State) -> tuple[object, ...]:
     return tuple(ops), tuple(lanes), flags, pipes, pending, places
 
 
-def start(tables: Tables, state: State, i: int, m: int, way: Way, lanes: tuple[tuple[int, ...], ...]) -> None:
-    """Let op ``i`` begin in mode ``m`` on ``lanes``, per ask of the mode."""
+def begin(tables: Tables, state: State, i: int, m: int) -> None:
+    """Note that op ``i`` begins in mode ``m``, and with it the buffers that nobody used before."""
     state.fresh &= ~(1 << i)
     state.mode[i] = m
     state.rank += 1
@@ -182,8 +182,15 @@ def start(tables: Tables, state: State, i: int, m: int, way: Way, lanes: tuple[t
             state.alive |= 1 << b
             state.used += tables.size[b]
             state.born[b] = state.rank
+    way = tables.ways[i][m]
+    assert way is not None
     for share, amount in way.shares:
         state.shares[share] -= amount
+
+
+def start(tables: Tables, state: State, i: int, m: int, way: Way, lanes: tuple[tuple[int, ...], ...]) -> None:
+    """Let op ``i`` begin in mode ``m`` on ``lanes``, per ask of the mode."""
+    begin(tables, state, i, m)
     now = state.now
     if way.owner >= 0:
         if way.issue == 0:
@@ -201,7 +208,7 @@ def start(tables: Tables, state: State, i: int, m: int, way: Way, lanes: tuple[t
                 state.lanes[lane] = now + ask.ticks
                 state.released &= ~(1 << lane)
     if way.duration == 0:
-        _known(tables, state, i)
+        known(tables, state, i)
     else:
         state.phase[i] = RUNNING
         state.when[i] = now + way.duration
@@ -221,13 +228,13 @@ def _poll(tables: Tables, state: State, i: int, way: Way) -> None:
     if way.poll == 0:
         state.lanes[way.owner] = IDLE
         state.released |= 1 << way.owner
-        _known(tables, state, i)
+        known(tables, state, i)
     else:
         state.phase[i] = POLLING
         state.when[i] = state.lanes[way.owner] = state.now + way.poll
 
 
-def _known(tables: Tables, state: State, i: int) -> None:
+def known(tables: Tables, state: State, i: int) -> None:
     """Note that the end of op ``i`` is known."""
     state.phase[i] = OVER
     state.over |= 1 << i
@@ -256,7 +263,7 @@ def next_round(tables: Tables, state: State) -> bool:
     while True:
         if state.pending:
             _choose_transfers(tables, state)
-        then = -1
+        then: float = -1
         for phase, when in zip(state.phase, state.when, strict=True):
             if TIMED[phase] and (then < 0 or when < then):
                 then = when
@@ -285,7 +292,7 @@ def _happen(tables: Tables, state: State) -> None:
         if not TIMED[phase] or state.when[i] != now:
             continue
         if phase in (RUNNING, POLLING):
-            _known(tables, state, i)
+            known(tables, state, i)
         elif phase == ISSUING:
             state.phase[i] = QUEUED
             insort(state.pending, (now, i))
@@ -303,7 +310,7 @@ def _happen(tables: Tables, state: State) -> None:
 
 def _choose_transfers(tables: Tables, state: State) -> None:
     free = [units - sum(u for _, u in pipe) for units, pipe in zip(tables.pipe_units, state.pipes, strict=True)]
-    left: list[tuple[int, int]] = []
+    left: list[tuple[float, int]] = []
     for item in state.pending:
         i = item[1]
         way = tables.ways[i][state.mode[i]]

@@ -88,7 +88,7 @@ class Tables:
         self.before = [sum(1 << p for p in preds) for preds in problem.predecessors]
         self.topological = problem.topological_order
         self.special = self._special()
-        self.deadline = [op.deadline_ticks for op in problem.ops]
+        self.deadline: list[float | None] = [op.deadline_ticks for op in problem.ops]
         self.tail = [int(t) for t in ht.tail]
         self.shortest = [int(d) for d in ht.duration]
         self.loads = self._loads(problem)

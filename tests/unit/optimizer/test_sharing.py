@@ -140,6 +140,12 @@ def test_a_transfer_is_slowed_while_it_moves_only() -> None:
     assert times["load"].observed == 15
 
 
+def test_what_takes_no_work_ends_at_once_even_without_speed() -> None:
+    """b gets nothing while a works, but has nothing to do either."""
+    of = sharing(pulling("a", 5, ddr=100), pulling("b", 0, ddr=100))
+    assert ends(of, rule="priority") == {"a": 5, "b": 0}
+
+
 def test_speeds_that_no_tick_divides_stay_exact() -> None:
     of = sharing(pulling("a", 10, ddr=70), pulling("b", 10, ddr=50), pulling("c", 3, ddr=90))
     # 100/210 until c ends at 6.3; by then the others have 3, and 7 are left at 100/120: 8.4 more.
