@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
+from hexloom.formulations.foresight import Foresight
+from hexloom.formulations.scratch_state import SHORT, TAKEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -40,6 +42,9 @@ class Policy:
     ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
     so that they move while the workers are busy, or when someone waits for nothing else. ``careful`` lets nobody
     take scratchpad bytes that others need to end what they have begun. At most ``depth`` tiles of a task hold bytes.
+    The buffers of ``turns`` are alive one after the other. With ``foresight`` priorities are latest starts, negative,
+    and nobody delays a more urgent job of all units that is about to be ready. ``rings`` are numbers of slots per turn
+    and kind of buffer: addresses come from these.
     """
 
     priority: tuple[float, ...]
@@ -48,6 +53,9 @@ class Policy:
     lazy: frozenset[int] = frozenset()
     careful: bool = False
     depth: int | None = None
+    turns: tuple[int, ...] = ()
+    foresight: bool = False
+    rings: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass
@@ -71,6 +79,7 @@ class Dispatch:
         for before, after in policy.guards:
             self.successors[before].append(after)
             self.missing[after] += 1
+        self.foresight = Foresight(problem, policy.priority, self.missing) if policy.foresight else None
         self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
         self.busy_until = {e.name: [self.now] * e.units for e in problem.engines if e.kind != "pipe"}
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
@@ -148,10 +157,12 @@ class Dispatch:
         moved = False
         heads = [(items[0], 0, wish) for wish, items in self.ready.items() if items]
         heapq.heapify(heads)  # items differ, so wishes are never compared
+        refused: set[tuple[str, str]] = set()
         while heads:
             item, place, wish = heapq.heappop(heads)
             action = item[3]
             units = None
+            taken = TAKEN
             if action < 0:
                 started = self._observe(~action)
             else:
@@ -159,7 +170,9 @@ class Dispatch:
                 if units is not None and self.deferred and self._is_gang(action):
                     self._issue_deferred()
                     units = self._choose(action, reserved)
-                started = units is not None and self.scratch.take(action, hungry=hungry)
+                if units is not None:
+                    taken = self.scratch.take(action, hungry=hungry)
+                started = units is not None and taken == TAKEN
             if started:
                 moved = True
                 del self.ready[wish][place]
@@ -170,17 +183,29 @@ class Dispatch:
                 if self.modes[action].duration_ticks == 0:
                     break  # something may be ready at this very instant: look again from the most urgent on
             elif units is not None:
-                hungry = True
+                hungry = hungry or taken == SHORT
+                if self.scratch.begins(action):
+                    refused.add((self.problem.ops[action].task, self.problem.ops[action].stage))
                 place += 1
             elif self.too_long and place < BACKFILL:
                 place += 1  # the units are free, but only for something shorter
             else:
                 continue
-            if place < len(self.ready[wish]):
-                heapq.heappush(heads, (self.ready[wish][place], place, wish))
+            queue = self.ready[wish]
+            # Tiles begin in order of priority: one that may not keeps those of its task from trying.
+            while place < len(queue) and self._is_refused(queue[place][3], refused):
+                place += 1
+            if place < len(queue):
+                heapq.heappush(heads, (queue[place], place, wish))
         if not moved and not self.events:
             moved = self._offer_deferred(lambda _: True) or (hungry and self._feed())
         return moved
+
+    def _is_refused(self, action: int, refused: set[tuple[str, str]]) -> bool:
+        if action < 0 or not refused:
+            return False
+        op = self.problem.ops[action]
+        return (op.task, op.stage) in refused and self.scratch.begins(action)
 
     def _can_wait(self, i: int) -> bool:
         """Whether everyone who needs transfer ``i`` waits for something else too."""
@@ -192,7 +217,7 @@ class Dispatch:
     def _issue_deferred(self) -> None:
         for i in list(self.deferred):
             units = self._choose(i, {})
-            if units is not None and self.scratch.take(i, hungry=False):
+            if units is not None and self.scratch.take(i, hungry=False) == TAKEN:
                 self.deferred.remove(i)
                 self._start(i, units)
 
@@ -209,7 +234,7 @@ class Dispatch:
             i = item[3]
             if i >= 0:
                 units = self._choose(i, {})
-                if units is not None and self.scratch.take(i, hungry=False):
+                if units is not None and self.scratch.take(i, hungry=False) == TAKEN:
                     self.ready[wish].remove(item)
                     self._start(i, units)
                     return True
@@ -275,7 +300,9 @@ class Dispatch:
                 blocked = True
                 until = _available_at(use, busy)
                 reserved[use.engine] = min(until, limit) if limit is not None else until
-            elif limit is not None and self.now + mode.overhead_ticks + use.ticks > limit:
+            elif (limit is not None and self.now + mode.overhead_ticks + use.ticks > limit) or not (
+                self.foresight is None or self.foresight.allows(i, use, self.now + mode.overhead_ticks + use.ticks)
+            ):
                 self.too_long = True
                 return None
             else:
@@ -301,6 +328,9 @@ class Dispatch:
                 for u in ids:
                     self.busy_until[use.engine][u] = end
                 heapq.heappush(self.events, (end, RELEASE, i, ""))
+        if self.foresight is not None:
+            self.foresight.started(i)
+            self.foresight.will_end(self.successors[i], self.now + mode.duration_ticks)
         if mode.duration_ticks == 0:
             self._finish(i)
         else:
@@ -329,6 +359,9 @@ class Dispatch:
                 for _ in range(use.units):
                     heapq.heappush(self.events, (self.now + use.ticks, PIPE_FREE, i, pipe))
             heapq.heappush(self.events, (self.now + self.modes[i].latency_ticks, DONE, i, ""))
+            dma = self.modes[i].dma
+            if self.foresight is not None and dma is not None:
+                self.foresight.will_end(self.successors[i], self.now + self.modes[i].latency_ticks + dma.poll_ticks)
         started = len(left) < len(self.pending)
         self.pending = left
         return started

@@ -52,19 +52,18 @@ def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | N
 def _first_fit(problem: Problem, lifetimes: Sequence[Lifetime], order: list[int]) -> tuple[int, ...] | None:
     buffers = problem.buffers
     capacity = problem.scratchpad.available_bytes
+    size = [buffer.occupied_bytes for buffer in buffers]
     offsets: dict[int, int] = {}
     for b in [*(b for b, buffer in enumerate(buffers) if buffer.address is not None), *order]:
         taken = [
-            (offset, offset + buffers[other].occupied_bytes)
+            (offset, offset + size[other])
             for other, offset in offsets.items()
-            if buffers[other].occupied_bytes > 0
-            and lifetimes[other][0] < lifetimes[b][1]
-            and lifetimes[b][0] < lifetimes[other][1]
+            if size[other] > 0 and lifetimes[other][0] < lifetimes[b][1] and lifetimes[b][0] < lifetimes[other][1]
         ]
         offset = buffers[b].address
         if offset is None:
             offset = lowest_gap(buffers[b], taken, capacity)
-        elif not is_free(offset, buffers[b].occupied_bytes, taken, capacity):
+        elif not is_free(offset, size[b], taken, capacity):
             return None
         if offset is None:
             return None
@@ -117,10 +116,14 @@ class Allocator:
         Buffers smaller than this many bytes are placed from the top, so that they do not split large gaps.
     """
 
+    has_slots = False
+    """Whether a buffer waits for a slot of its own: that one finds none says nothing of the bytes that others need."""
+
     def __init__(self, problem: Problem, from_top_below: int = 0) -> None:
         self._problem = problem
         self._capacity = problem.scratchpad.available_bytes
         self._from_top_below = from_top_below
+        self.turn = 0
         self.offsets: dict[int, int] = {}
         self._live: dict[int, tuple[int, int]] = {}
         residents = [b for b, buffer in enumerate(problem.buffers) if buffer.resident]
@@ -129,10 +132,18 @@ class Allocator:
         ):
             self.place(b)
 
-    def place(self, b: int) -> bool:
-        """Give buffer ``b`` its address; False when there is no gap for it now."""
+    def top_of(self, b: int) -> int:
+        """Return where buffer ``b`` would end if it were placed now as low as possible; all bytes if it cannot be."""
         buffer = self._problem.buffers[b]
-        taken = self._live.values()
+        at = buffer.address
+        if at is None:
+            at = lowest_gap(buffer, self._live.values(), self._capacity)
+        return self._capacity if at is None else at + buffer.occupied_bytes
+
+    def place(self, b: int, floor: int = 0) -> bool:
+        """Give buffer ``b`` its address, at ``floor`` or above if it is free; False when there is no gap now."""
+        buffer = self._problem.buffers[b]
+        taken = [*self._live.values(), (0, floor)] if floor and buffer.address is None else list(self._live.values())
         at = buffer.address
         if at is None:
             fit = highest_gap if buffer.occupied_bytes < self._from_top_below else lowest_gap
@@ -140,11 +151,16 @@ class Allocator:
             at = fit(buffer, taken, self._capacity)
             if at is None:
                 return False
-        if not is_free(at, buffer.occupied_bytes, taken, self._capacity):
+        return self.put(b, at)
+
+    def put(self, b: int, at: int) -> bool:
+        """Give buffer ``b`` the address ``at``; False when something is alive there."""
+        size = self._problem.buffers[b].occupied_bytes
+        if not is_free(at, size, self._live.values(), self._capacity):
             return False
         self.offsets[b] = at
-        if buffer.occupied_bytes:
-            self._live[b] = (at, at + buffer.occupied_bytes)
+        if size:
+            self._live[b] = (at, at + size)
         return True
 
     def release(self, b: int) -> None:
