@@ -56,6 +56,7 @@ class Policy:
     turns: tuple[int, ...] = ()
     foresight: bool = False
     rings: tuple[tuple[int, ...], ...] = ()
+    reserve: bool = False
 
 
 @dataclass

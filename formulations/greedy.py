@@ -81,4 +81,12 @@ def _counted(problem: Problem, policy: Policy, left_out: float) -> Decision | No
 
 
 def _state(problem: Problem, policy: Policy, allocator: Allocator | None, spare: int = 0) -> ScratchState:
-    return ScratchState(problem, allocator, spare, careful=policy.careful, depth=policy.depth, turns=policy.turns)
+    return ScratchState(
+        problem,
+        allocator,
+        spare,
+        careful=policy.careful,
+        depth=policy.depth,
+        turns=policy.turns,
+        reserve=policy.reserve,
+    )

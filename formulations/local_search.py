@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,9 @@ MANY_OPS = 24
 
 DUE_TRIED = 36
 """Policies with due dates that are tried with bytes counted."""
+
+DUE_STEPS = 3
+"""Last step of placing buffers for these: where more than a few percent must be left out, rings are better."""
 
 RING_ROUNDS = 2
 """How often the slots of each turn are chosen again."""
@@ -80,6 +84,8 @@ class LocalSearch:
         The simulator, as a function of a decision.
     on_progress
         Called with (makespan, bound) at every improvement.
+    enough_gap
+        A decision whose makespan is at most this part of itself above the best bound ends the search too.
     """
 
     def __init__(
@@ -90,6 +96,7 @@ class LocalSearch:
         limit: Limit,
         seed: int,
         on_progress: Callable[[int, int], None] | None = None,
+        enough_gap: Fraction = Fraction(0),
     ) -> None:
         self.problem = problem
         self.bounds = bounds
@@ -97,6 +104,7 @@ class LocalSearch:
         self.limit = limit
         self.random = random.Random(seed)
         self.on_progress = on_progress
+        self.enough_gap = enough_gap
         self._best: tuple[Decision, int] | None = None
         self.evaluations = 0
         self._headroom = 0
@@ -112,18 +120,23 @@ class LocalSearch:
             for op in problem.ops
         ]
 
-    def run(self, incumbents: tuple[Decision, ...] = ()) -> Found:
-        """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities."""
+    def run(self, incumbents: tuple[Decision, ...] = (), sharpen: Callable[[], Bounds] | None = None) -> Found:
+        """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities.
+
+        ``sharpen`` is asked for better bounds when these prove nothing.
+        """
         infeasible = False
         try:
             for decision in incumbents:
                 self._offer(decision)
             start = self._first_policy()
+            if sharpen is not None and not self._proven:
+                self.bounds = sharpen()
             if self._best is None:
                 infeasible = self._last_resort()
             if start is None and not infeasible and not self._proven:
                 start = self._random_start()
-            if start is not None:
+            if start is not None and not self._proven:
                 self._climb(self._unblock(self._defer(start)))
         except KeyboardInterrupt:
             self.limit.interrupted = True
@@ -133,7 +146,9 @@ class LocalSearch:
 
     @property
     def _proven(self) -> bool:
-        return self._best is not None and self._best[1] <= self.bounds.best.ticks
+        if self._best is None:
+            return False
+        return self._best[1] - self.bounds.best.ticks <= self.enough_gap * self._best[1]
 
     def _offer(self, decision: Decision) -> Simulated:
         simulated = self.evaluate(self.problem, decision)
@@ -202,14 +217,16 @@ class LocalSearch:
         return best
 
     def _by_due_dates(self, modes: tuple[int, ...]) -> _Tried | None:
-        """Try what keeps the busiest engine fed: with bytes counted, then with rings, where most of these were lost."""
+        """Try what keeps the busiest engine fed; with rings first where buffers do not fit as they are counted."""
         best: _Tried | None = None
-        for policy in islice(due_policies(self.problem, self.bounds, modes), DUE_TRIED):
-            best = _better(best, self._try(policy, 0, 1))
+        orders = turn_orders(self.problem)
+        for k, policy in enumerate(islice(due_policies(self.problem, self.bounds, modes), DUE_TRIED)):
+            best = _better(best, self._try(policy, 0, DUE_STEPS))
             if self._proven or self.limit.reached:
-                return best
-        for turns in turn_orders(self.problem):
-            best = self._by_rings(best, ring_policy(self.problem, self.bounds, modes, turns))
+                break
+            if k == len(orders) and (best is None or best.headroom > 0):
+                for turns in orders:
+                    best = self._by_rings(best, ring_policy(self.problem, self.bounds, modes, turns))
         return best
 
     def _by_rings(self, best: _Tried | None, policy: Policy) -> _Tried | None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST_SLOTS = 3
 """Slots of one kind; more are only asked for by what is loaded far ahead, for which there is no room here."""
 
+MOST_SIZES = 10
+"""So many divisions of the room are offered per turn."""
+
 MOST_KINDS = 4
 """Above so many kinds of one turn only equal numbers of slots are tried."""
 
@@ -103,7 +106,7 @@ def ring_sizes(problem: Problem, kinds: Kinds, turns: Sequence[int], turn: int) 
     # What belongs to no turn should not have to wait for the end; then two slots of each kind are worth most.
     return sorted(
         best, key=lambda a: (-min((min(a[k], 1) for k in free), default=0), -sum(min(a[k], 2) for k in mine), a)
-    )
+    )[:MOST_SIZES]
 
 
 def lay_out(problem: Problem, kinds: Kinds, sizes: Sequence[Sequence[int]]) -> Rings:

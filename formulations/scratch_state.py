@@ -36,6 +36,7 @@ class ScratchState:
         careful: bool = True,
         depth: int | None = None,
         turns: tuple[int, ...] = (),
+        reserve: bool = False,
     ) -> None:
         self._careful = careful
         self._depth = depth
@@ -62,6 +63,11 @@ class ScratchState:
         self._turn_of = [max((place[b] for b in shared if b in place), default=-1) for shared in self._shared]
         self._waiting = [self._turn_of.count(k) for k in range(len(turns))]
         self._now = 0
+        largest = [
+            max((self._peaks[g][0] for g, of in enumerate(self._turn_of) if of == k), default=0)
+            for k in range(len(turns))
+        ]
+        self._reserve = largest if reserve else [0] * len(turns)
         self._tops = [0 if allocator is None else allocator.top_of(b) for b in turns]
 
     def begins(self, op: int) -> bool:
@@ -135,6 +141,10 @@ class ScratchState:
         if self._turns:
             if any(b in self._turns[self._now + 1 :] for b in new):
                 return True
+            if self._turn_of[group] < 0 and not self._held.get(group) and self._now < len(self._turns):
+                later = 0 if self._turns[self._now] in self._born else self._size[self._turns[self._now]]
+                if sum(self._size[b] for b in new) + self._reserve[self._now] + later > self._free:
+                    return True
             if self._begun[group] == 0 and any(self._waiting[: max(0, self._turn_of[group])]):
                 return True
         if self._depth is None or own == 0 or self._held.get(group):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GATES_PER_STAGE = 4
 """A task is held back until tile 0, 1/4, 1/2, 3/4 or the last of some stage of another one is done."""
 
-DUE_DEPTHS = (6, 4, None, 3, 2)
+DUE_DEPTHS = (6, 4, 3, 2)
 """Tiles of a task that may hold bytes at a time, the depths that most often pay first."""
 
 AHEAD = (2, 3, 1)
@@ -35,7 +35,7 @@ def due_policies(problem: Problem, bounds: Bounds, modes: tuple[int, ...]) -> It
     for foresight, ahead, depth, turns in product((True, False), AHEAD, DUE_DEPTHS, orders):
         priority = due_priority(problem, bounds, turns, ahead)
         guards = head_start(problem, bounds, turns)
-        yield Policy(priority, modes, guards, careful=True, depth=depth, turns=turns, foresight=foresight)
+        yield Policy(priority, modes, guards, careful=True, depth=depth, turns=turns, foresight=foresight, reserve=True)
 
 
 def ring_policy(problem: Problem, bounds: Bounds, modes: tuple[int, ...], turns: tuple[int, ...]) -> Policy:
@@ -46,6 +46,7 @@ def ring_policy(problem: Problem, bounds: Bounds, modes: tuple[int, ...], turns:
         head_start(problem, bounds, turns),
         turns=turns,
         foresight=True,
+        reserve=True,
     )
 
 

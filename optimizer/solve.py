@@ -117,6 +117,7 @@ def solve(
     contention: str = "none",
     seed: int | None = None,
     on_progress: Progress | None = None,
+    enough_gap: Fraction = Fraction(0),
 ) -> Result:
     """Find a schedule of ``work``, prove how far it can be from the best, and check it.
 
@@ -133,6 +134,8 @@ def solve(
         Only ``none``: channels are ignored.
     on_progress
         Called with (makespan, bound) in microseconds at every improvement.
+    enough_gap
+        The search ends early with a schedule whose gap is at most this; with 0 only with a proven optimum.
 
     Raises
     ------
@@ -165,12 +168,17 @@ def solve(
         return _infeasible(problem, shortfall, started)
 
     found = baselines(problem, lowered.loops)
-    priced = configuration_bound(
-        problem, bounds.heads_tails, time_limit_s=min(1.0, time_limit_s / 10), deterministic=seed is not None
-    )
-    dual = None
-    if priced is not None and priced[0].ticks > bounds.best.ticks:
-        bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
+    dual: Certificate | None = None
+
+    def sharpen() -> Bounds:
+        nonlocal bounds, dual
+        priced = configuration_bound(
+            problem, bounds.heads_tails, time_limit_s=min(1.0, time_limit_s / 10), deterministic=seed is not None
+        )
+        if priced is not None and priced[0].ticks > bounds.best.ticks:
+            bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
+        return bounds
+
     tell = None
     if on_progress is not None:
         tick, report = problem.tick or Fraction(1), on_progress
@@ -180,7 +188,7 @@ def solve(
 
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
-    outcome = search(problem, bounds, evaluate, incumbents, time_limit_s, seed, tell)
+    outcome = search(problem, bounds, evaluate, incumbents, time_limit_s, seed, tell, sharpen, enough_gap)
     if outcome.best is None:
         if outcome.proven_infeasible:
             return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)
