@@ -224,7 +224,7 @@ class LocalSearch:
             best = _better(best, self._try(policy, 0, DUE_STEPS))
             if self._proven or self.limit.reached:
                 break
-            if k == len(orders) and (best is None or best.headroom > 0):
+            if k == 2 * len(orders) + 1 and (best is None or best.headroom > 0):
                 for turns in orders:
                     best = self._by_rings(best, ring_policy(self.problem, self.bounds, modes, turns))
         return best

@@ -32,10 +32,21 @@ def due_policies(problem: Problem, bounds: Bounds, modes: tuple[int, ...]) -> It
     unit, there is nothing that they know better than longest tails.
     """
     orders = [*turn_orders(problem), ()]
-    for foresight, ahead, depth, turns in product((True, False), AHEAD, DUE_DEPTHS, orders):
+    fitting = _tiles_that_fit(problem, orders[0])
+    depths = sorted(DUE_DEPTHS, key=lambda depth: (abs(depth - fitting), -depth))
+    for ahead, depth, foresight, turns in product(AHEAD, depths, (True, False), orders):
         priority = due_priority(problem, bounds, turns, ahead)
         guards = head_start(problem, bounds, turns)
         yield Policy(priority, modes, guards, careful=True, depth=depth, turns=turns, foresight=foresight, reserve=True)
+
+
+def _tiles_that_fit(problem: Problem, turns: tuple[int, ...]) -> int:
+    """Return how many of the hungriest tiles, rounded up, find room beside the largest buffer that takes turns."""
+    largest = max((problem.buffers[b].occupied_bytes for b in turns), default=0)
+    hungriest = max(
+        (sum(problem.buffers[b].occupied_bytes for b in of if b not in turns) for of in problem.op_buffers), default=0
+    )
+    return -(-(problem.scratchpad.available_bytes - largest) // max(1, hungriest))
 
 
 def ring_policy(problem: Problem, bounds: Bounds, modes: tuple[int, ...], turns: tuple[int, ...]) -> Policy:
