@@ -9,6 +9,7 @@ from hexloom.emit.svg import GRID, INK, MUTED, Svg, nice_step, number, text_widt
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.schedule import Schedule
 
 WIDTH, LEFT, RIGHT = 1400, 132, 104
@@ -27,15 +28,15 @@ class Frame:
         self.bound = self.x(min(schedule.lower_bound, self.span))
         self.unit = "ticks" if schedule.problem.tick is None else "µs"
 
-    def x(self, tick: int) -> float:
+    def x(self, tick: Moment) -> float:
         """Return the page coordinate of a time."""
         return self.left + (self.right - self.left) * tick / self.span
 
-    def us(self, ticks: int, digits: int = 5) -> str:
+    def us(self, ticks: Moment, digits: int = 5) -> str:
         """Return a time for people, without its unit."""
         return number(self.schedule.us(ticks), digits)
 
-    def interval(self, start: int, end: int) -> str:
+    def interval(self, start: Moment, end: Moment) -> str:
         """Return a span of time in words."""
         return f"{self.us(start)} to {self.us(end)} {self.unit} ({self.us(end - start)} {self.unit})"
 

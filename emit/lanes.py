@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from hexloom.optimizer.progress import Progress
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hexloom.formulations.problem import Mode, Op
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.schedule import OpRow, Schedule
 
 Kind = Literal["run", "transfer", "dma_start", "dma_wait"]
@@ -24,12 +27,12 @@ class Slice:
 
     op: int
     kind: Kind
-    start: int
-    work_start: int
-    end: int
+    start: Moment
+    work_start: Moment
+    end: Moment
 
     @property
-    def ticks(self) -> int:
+    def ticks(self) -> Moment:
         """Length, overhead included."""
         return self.end - self.start
 
@@ -56,8 +59,8 @@ class Life:
 
     buffer: int
     address: int
-    birth: int
-    death: int
+    birth: Moment
+    death: Moment
     op: int | None
 
 
@@ -71,12 +74,16 @@ class View:
         self.ops: tuple[Op, ...] = schedule.problem.ops
         self.rows: list[OpRow] = [rows[op.name] for op in self.ops]
         self.modes: list[Mode] = [op.modes[chosen[op.name].mode] for op in self.ops]
+        chosen_modes = {op.name: mode for op, mode in zip(self.ops, self.modes, strict=True)}
+        self.progress = Progress(schedule.problem, schedule.contention, chosen_modes, rows)
         self.units: list[dict[str, tuple[int, ...]]] = [chosen[op.name].units for op in self.ops]
 
     def lanes(self) -> list[Lane]:
-        """Return one lane per unit of every engine, in the order of the problem."""
+        """Return one lane per unit of every engine whose units have names, in the order of the problem."""
         engines = self.schedule.problem.engines
-        found: dict[tuple[str, int], list[Slice]] = {(e.name, u): [] for e in engines for u in range(e.units)}
+        found: dict[tuple[str, int], list[Slice]] = {
+            (e.name, u): [] for e in engines if e.kind != "share" for u in range(e.units)
+        }
         for i, (mode, row) in enumerate(zip(self.modes, self.rows, strict=True)):
             if mode.dma is not None:
                 owner = found[mode.dma.owner_engine, mode.dma.owner_unit]
@@ -87,8 +94,9 @@ class View:
                 if use.ticks == 0:
                     continue
                 work = row.start + mode.overhead_ticks
+                end = self.progress.reached(self.ops[i].name, use.ticks)
                 for unit in self.units[i].get(use.engine, ()):
-                    found[use.engine, unit].append(Slice(i, "run", row.start, work, work + use.ticks))
+                    found[use.engine, unit].append(Slice(i, "run", row.start, work, end))
         for engine in engines:
             if engine.kind == "pipe":
                 for unit, piece in self._on_pipe(engine.name, engine.units):
@@ -104,6 +112,7 @@ class View:
                 slices=tuple(sorted(found[engine.name, unit], key=lambda s: (s.start, s.end, s.op))),
             )
             for position, engine in enumerate(engines)
+            if engine.kind != "share"
             for unit in range(engine.units)
         ]
 
@@ -116,9 +125,9 @@ class View:
             for use in mode.uses
             if use.engine == name and use.ticks > 0
         ]
-        free_at = [0] * units
+        free_at: list[Moment] = [0] * units
         for start, i, use in sorted(held, key=lambda h: (h[0], h[1])):
-            end = start + use.ticks
+            end = self.progress.reached(self.ops[i].name, use.ticks)
             for unit in [u for u in range(units) if free_at[u] <= start][: use.units]:
                 free_at[unit] = end
                 yield unit, Slice(i, "transfer", start, start, end)
@@ -144,12 +153,12 @@ class View:
                 found.append(Life(b, address, birth, death, first))
         return found
 
-    def live_bytes(self) -> list[tuple[int, int]]:
+    def live_bytes(self) -> list[tuple[Moment, int]]:
         """Return (tick, bytes alive from it on), one pair per change."""
         buffers = self.schedule.problem.buffers
         return levels((life.birth, life.death, buffers[life.buffer].occupied_bytes) for life in self.lives())
 
-    def in_flight(self) -> list[tuple[int, int]]:
+    def in_flight(self) -> list[tuple[Moment, int]]:
         """Return (tick, transfers in flight from it on), one pair per change."""
         rows = (self.rows[i] for i in self.transfers())
         return levels((row.transfer_start, row.done, 1) for row in rows)
@@ -160,13 +169,13 @@ def unit_label(engine: str, unit: int, units: int) -> str:
     return engine if units == 1 else f"{engine}[{unit}]"
 
 
-def levels(spans: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
+def levels(spans: Iterable[tuple[Moment, Moment, int]]) -> list[tuple[Moment, int]]:
     """Return the sum of weights over time from (start, end, weight) spans, one pair per change, from tick 0 on."""
-    steps: dict[int, int] = {0: 0}
+    steps: dict[Moment, int] = {0: 0}
     for start, end, weight in spans:
         steps[start] = steps.get(start, 0) + weight
         steps[end] = steps.get(end, 0) - weight
-    found: list[tuple[int, int]] = []
+    found: list[tuple[Moment, int]] = []
     level = 0
     for tick in sorted(steps):
         level += steps[tick]

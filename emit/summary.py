@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -12,10 +13,9 @@ from hexloom.emit.lanes import View
 from hexloom.hwmodels import format_bytes
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from rich.console import RenderableType
 
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result
 
@@ -51,7 +51,7 @@ def busy_fractions(schedule: Schedule) -> dict[str, float]:
         ]
         if spans:
             first, last = min(s for s, _ in spans), max(e for _, e in spans)
-            shares[engine.name] = sum(e - s for s, e in spans) / (engine.units * (last - first))
+            shares[engine.name] = float(sum(e - s for s, e in spans) / Fraction(engine.units * (last - first)))
     return shares
 
 
@@ -65,7 +65,7 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
         return found
     unit = schedule.unit
 
-    def us(ticks: int | None) -> int | float | None:
+    def us(ticks: Moment | None) -> int | float | None:
         return None if ticks is None else number(schedule.us(ticks))
 
     gain = schedule.gain

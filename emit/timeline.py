@@ -15,6 +15,7 @@ from hexloom.emit.lanes import Lane, Slice, View, levels, unit_label
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.schedule import Schedule
 
 Event = dict[str, Any]
@@ -53,13 +54,13 @@ class _Clock:
         exact = (d for d in range(MOST_DECIMALS + 1) if (tick * 10**d).denominator == 1)
         self.scale: int = 10 ** next(exact, ROUNDED_DECIMALS)
 
-    def at(self, ticks: int) -> int | float:
+    def at(self, ticks: Moment) -> int | float:
         return self._number(self._scaled(ticks))
 
-    def between(self, start: int, end: int) -> int | float:
+    def between(self, start: Moment, end: Moment) -> int | float:
         return self._number(self._scaled(end) - self._scaled(start))
 
-    def _scaled(self, ticks: int) -> int:
+    def _scaled(self, ticks: Moment) -> int:
         return round(ticks * self.tick * self.scale)
 
     def _number(self, scaled: int) -> int | float:
@@ -132,7 +133,7 @@ class _Writer:
         it = self.view.ops[op]
         return {"task": it.task, "stage": it.stage, "tile": it.tile, "mode": self.view.modes[op].name}
 
-    def _span(self, pid: int, tid: int, name: str, category: str, start: int, end: int, args: Event) -> Event:
+    def _span(self, pid: int, tid: int, name: str, category: str, start: Moment, end: Moment, args: Event) -> Event:
         event = {"pid": pid, "tid": tid, "name": name, "cat": category, "ts": self.clock.at(start), "args": args}
         if end > start:
             return {**event, "ph": "X", "dur": self.clock.between(start, end)}
@@ -187,7 +188,9 @@ class _Writer:
                 name = self.view.ops[i].name
                 timed += self._async(ENGINES, i, name, "no unit", row.start, row.done, self._args(i))
 
-    def _async(self, pid: int, i: int, name: str, category: str, start: int, end: int, args: Event) -> list[Event]:
+    def _async(
+        self, pid: int, i: int, name: str, category: str, start: Moment, end: Moment, args: Event
+    ) -> list[Event]:
         event = {"pid": pid, "tid": 0, "id": f"0x{i:x}", "name": name, "cat": category}
         return [
             {**event, "ph": "b", "ts": self.clock.at(start), "args": args},
@@ -228,7 +231,7 @@ class _Writer:
             self._counter(timed, f"busy fraction of {engine.name}", "fraction", busy, engine.units)
 
     def _counter(
-        self, timed: list[Event], name: str, series: str, pairs: list[tuple[int, int]], of: int | None = None
+        self, timed: list[Event], name: str, series: str, pairs: list[tuple[Moment, int]], of: int | None = None
     ) -> None:
         for tick, level in pairs:
             value = level if of is None else level / of

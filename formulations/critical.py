@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 Guards = tuple[tuple[int, int], ...]
 
+Span = tuple[float, float, int]
+"""(start, end, op)."""
+
 HOPS = 6
 """How far to look for the work that a late transfer delays: convert, join, matrix job."""
 
@@ -25,11 +28,11 @@ def guards_for_critical_blocks(
     critical op does not need, are told to wait for the end of that op.
     """
     spare = [int(simulated.makespan - end - tail) for end, tail in zip(simulated.ended, ht.tail, strict=True)]
-    found: list[tuple[int, Guards]] = []
+    found: list[tuple[float, Guards]] = []
     for engine in problem.engines:
-        if engine.units != 1:
+        if engine.units != 1 or engine.kind == "share":
             continue
-        block: list[tuple[int, int, int]] = []
+        block: list[Span] = []
         for span in [*_spans(problem, decision, simulated, engine.name), (simulated.makespan + 1, 0, -1)]:
             if block and span[0] > block[-1][1]:
                 found += _in_block(problem, simulated, block, spare)
@@ -45,23 +48,26 @@ def critical_waiters(problem: Problem, decision: Decision, simulated: Simulated)
     The critical path is followed back from the last op: to predecessors that end when it starts, and to holders that
     release one of its units then.
     """
-    released: dict[tuple[str, int, int], list[int]] = {}
+    released: dict[tuple[str, int, float], list[int]] = {}
     for i, (op, m) in enumerate(zip(problem.ops, decision.modes, strict=True)):
         mode = op.modes[m]
         for use, units in zip(mode.uses, decision.units[i], strict=True):
             end = simulated.start[i] + mode.overhead_ticks + use.ticks
             for u in units:
                 released.setdefault((use.engine, u, end), []).append(i)
+    givers: dict[int, list[int]] = {}
+    for giver, i in decision.flows:
+        givers.setdefault(i, []).append(giver)
     last = max(range(len(problem.ops)), key=lambda i: simulated.ended[i])
     seen, stack = {last}, [last]
-    waits: list[tuple[int, int]] = []
+    waits: list[tuple[float, int]] = []
     while stack:
         i = stack.pop()
         start = simulated.start[i]
         ready = max((simulated.ended[p] for p in problem.predecessors[i]), default=problem.entry_ticks)
         if start > ready:
             waits.append((ready - start, i))
-        before = [p for p in problem.predecessors[i] if simulated.ended[p] == start]
+        before = [p for p in (*problem.predecessors[i], *givers.get(i, ())) if simulated.ended[p] == start]
         uses = problem.ops[i].modes[decision.modes[i]].uses
         for use, units in zip(uses, decision.units[i], strict=True):
             for u in units:
@@ -73,7 +79,7 @@ def critical_waiters(problem: Problem, decision: Decision, simulated: Simulated)
     return [i for _, i in sorted(waits)]
 
 
-def _spans(problem: Problem, decision: Decision, simulated: Simulated, engine: str) -> list[tuple[int, int, int]]:
+def _spans(problem: Problem, decision: Decision, simulated: Simulated, engine: str) -> list[Span]:
     spans = []
     for i, (op, m) in enumerate(zip(problem.ops, decision.modes, strict=True)):
         for use in op.modes[m].uses:
@@ -84,8 +90,8 @@ def _spans(problem: Problem, decision: Decision, simulated: Simulated, engine: s
 
 
 def _in_block(
-    problem: Problem, simulated: Simulated, block: list[tuple[int, int, int]], spare: list[int]
-) -> list[tuple[int, Guards]]:
+    problem: Problem, simulated: Simulated, block: list[Span], spare: list[int]
+) -> list[tuple[float, Guards]]:
     """Return the ticks that critical work could start earlier, with the guards; nothing when the block can wait."""
     least = min(spare[i] for _, _, i in block)
     last = max(k for k, (_, _, i) in enumerate(block) if spare[i] <= least)
@@ -98,7 +104,7 @@ def _in_block(
 
 def _what_it_delays(problem: Problem, simulated: Simulated, op: int) -> int:
     """Follow the successor that starts soonest, until one takes all units of an engine."""
-    units = {engine.name: engine.units for engine in problem.engines if engine.kind != "pipe"}
+    units = {engine.name: engine.units for engine in problem.engines if engine.kind in ("worker", "resource")}
     for _ in range(HOPS):
         if not problem.successors[op]:
             return op

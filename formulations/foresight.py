@@ -21,7 +21,7 @@ class Foresight:
         self._problem = problem
         self._priority = priority
         self._unknown = list(missing)
-        self._ready = [problem.entry_ticks] * len(problem.ops)
+        self._ready = [float(problem.entry_ticks)] * len(problem.ops)
         units = {engine.name: engine.units for engine in problem.engines}
         # Only ops of one mode: what is left open may run elsewhere.
         self._wants = [
@@ -32,21 +32,21 @@ class Foresight:
         ]
         self._limits: dict[str, dict[int, float]] = {}
 
-    def will_end(self, followers: Sequence[int], at: int) -> None:
+    def will_end(self, followers: Sequence[int], at: float) -> None:
         """Learn that an op before ``followers`` ends ``at``."""
         for s in followers:
             self._unknown[s] -= 1
             self._ready[s] = max(self._ready[s], at)
             if self._unknown[s] == 0:
                 for engine in self._wants[s]:
-                    self._limits.setdefault(engine, {})[s] = max(float(self._ready[s]), -self._priority[s])
+                    self._limits.setdefault(engine, {})[s] = max(self._ready[s], -self._priority[s])
 
     def started(self, op: int) -> None:
         """Forget a job: it has begun."""
         for engine in self._wants[op]:
             self._limits.get(engine, {}).pop(op, None)
 
-    def allows(self, op: int, use: Use, end: int) -> bool:
+    def allows(self, op: int, use: Use, end: float) -> bool:
         """Whether ``op`` may hold its units until ``end``."""
         limits = self._limits.get(use.engine)
         if not limits:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.dispatch import ANY, Dispatch, Policy
+from hexloom.formulations.dispatch import Dispatch
 from hexloom.formulations.packing import Allocator, pack
+from hexloom.formulations.policy import ANY, Policy
 from hexloom.formulations.rings import RingAllocator, kinds_of, lay_out
 from hexloom.formulations.scratch_state import ScratchState
 

@@ -19,7 +19,7 @@ from hexloom.formulations.bound import Bound
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.heads_tails import Demand, HeadsTails
+    from hexloom.formulations.heads_tails import Demand, Grid, HeadsTails
     from hexloom.formulations.problem import Problem
 
 LIFE_STEPS = 500_000
@@ -31,16 +31,16 @@ MOST_RIVALS = 24
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Buffer ``buffer`` lives ``ticks`` or more, not before ``head``; ``tail`` ticks or more follow its end."""
+    """Buffer ``buffer`` lives ``length`` or more, not before ``head``, and ``tail`` or more follows: parts of ticks."""
 
     buffer: int
     size_bytes: int
-    ticks: int
+    length: int
     head: int
     tail: int
 
 
-def least_lives(problem: Problem, demands: Sequence[Demand], ht: HeadsTails) -> list[Life]:
+def least_lives(problem: Problem, demands: Sequence[Demand], ht: HeadsTails, grid: Grid) -> list[Life]:
     """Return the least life of every buffer that takes bytes for a part of the schedule."""
     place = {i: k for k, i in enumerate(problem.topological_order)}
     row = [{int(i): k for k, i in enumerate(demand.ops)} for demand in demands]
@@ -50,15 +50,15 @@ def least_lives(problem: Problem, demands: Sequence[Demand], ht: HeadsTails) -> 
         mine = {problem.op_index[name] for name in buffer.ops}
         if buffer.resident or not mine or not buffer.occupied_bytes:
             continue
-        ticks, visited = _longest_path(problem, ht, mine, place, LIFE_STEPS - steps)
+        length, visited = _longest_path(problem, ht, mine, place, LIFE_STEPS - steps)
         steps += visited
         for demand, at in zip(demands, row, strict=True):
             ks = np.array([at[i] for i in mine if i in at], dtype=np.int64)
             if len(ks):
-                work = -(-int(demand.energy[ks].sum()) // demand.units)
-                ticks = max(ticks, int(demand.lead[ks].min()) + work + int(demand.trail[ks].min()))
+                work = grid.served(int(demand.energy[ks].sum()), demand.units)
+                length = max(length, int(demand.lead[ks].min()) + work + int(demand.trail[ks].min()))
         head, tail = min(int(ht.head[u]) for u in mine), min(int(ht.tail[u]) for u in mine)
-        found.append(Life(b, buffer.occupied_bytes, ticks, head, tail))
+        found.append(Life(b, buffer.occupied_bytes, length, head, tail))
     return found
 
 
@@ -66,26 +66,26 @@ def _room(problem: Problem) -> int:
     return problem.scratchpad.available_bytes - sum(b.occupied_bytes for b in problem.buffers if b.resident)
 
 
-def scratchpad_time(problem: Problem, lives: Sequence[Life]) -> Bound | None:
-    """All bytes, each for as long as it must live: first head + ceil(sum size x life / room) + last tail."""
+def scratchpad_time(problem: Problem, lives: Sequence[Life], grid: Grid) -> Bound | None:
+    """All bytes, each for as long as it must live: first head + sum size x life / room + last tail."""
     room = _room(problem)
-    area = sum(life.size_bytes * life.ticks for life in lives)
+    area = sum(life.size_bytes * life.length for life in lives)
     if not area or room <= 0:
         return None
-    head, load, tail = min(life.head for life in lives), -(-area // room), min(life.tail for life in lives)
-    parts = (problem.in_words(part) for part in (head, load, tail))
+    head, load, tail = min(life.head for life in lives), grid.served(area, room), min(life.tail for life in lives)
+    parts = (problem.in_words(grid.ticks(part)) for part in (head, load, tail))
     detail = "scratchpad of {} B: head {} + bytes x time {} + tail {}".format(f"{room:,}", *parts)
-    return Bound("scratchpad", head + load + tail, None, detail, load)
+    return Bound("scratchpad", grid.ticks(head + load + tail), None, detail, grid.ticks(load))
 
 
-def scratchpad_turns(problem: Problem, lives: Sequence[Life]) -> Bound | None:
+def scratchpad_turns(problem: Problem, lives: Sequence[Life], grid: Grid) -> Bound | None:
     """Buffers of more than half of the room live one after the other: head of one + all lives + tail of another.
 
     Holds for any set S of two or more of them: makespan >= sum of lives + min over i != j in S of head i + tail j.
     """
     room = _room(problem)
     # What lives for no time may share an instant with another one.
-    rivals = [life for life in lives if life.size_bytes * 2 > room and life.ticks > 0]
+    rivals = [life for life in lives if life.size_bytes * 2 > room and life.length > 0]
     if len(rivals) < 2:
         return None
     marks = [(0, 0)]
@@ -96,7 +96,7 @@ def scratchpad_turns(problem: Problem, lives: Sequence[Life]) -> Bound | None:
         inside = [r for r in rivals if r.head >= a and r.tail >= b]
         if len(inside) < 2:
             continue
-        load = sum(r.ticks for r in inside)
+        load = sum(r.length for r in inside)
         ends = min(permutations(inside, 2), key=lambda pair: pair[0].head + pair[1].tail)
         value = ends[0].head + load + ends[1].tail
         if best is None or value > best[0]:
@@ -104,9 +104,9 @@ def scratchpad_turns(problem: Problem, lives: Sequence[Life]) -> Bound | None:
     if best is None:
         return None
     value, load, count, (first, last) = best
-    parts = (problem.in_words(part) for part in (first.head, load, last.tail))
+    parts = (problem.in_words(grid.ticks(part)) for part in (first.head, load, last.tail))
     detail = "{} buffers, no two fit into {} B: head {} + lives {} + tail {}".format(count, f"{room:,}", *parts)
-    return Bound("turns", value, None, detail, load)
+    return Bound("turns", grid.ticks(value), None, detail, grid.ticks(load))
 
 
 def _longest_path(

@@ -57,7 +57,7 @@ class Found:
     """The best decision so far, its makespan in ticks, and how many decisions were simulated."""
 
     decision: Decision | None
-    ticks: int
+    ticks: float
     evaluations: int
     proven_infeasible: bool = False
 
@@ -69,7 +69,7 @@ class _Tried:
     policy: Policy
     decision: Decision
     simulated: Simulated
-    value: int
+    value: float
     headroom: int
 
 
@@ -95,7 +95,7 @@ class LocalSearch:
         evaluate: Evaluate,
         limit: Limit,
         seed: int,
-        on_progress: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[float, float], None] | None = None,
         enough_gap: Fraction = Fraction(0),
     ) -> None:
         self.problem = problem
@@ -105,7 +105,7 @@ class LocalSearch:
         self.random = random.Random(seed)
         self.on_progress = on_progress
         self.enough_gap = enough_gap
-        self._best: tuple[Decision, int] | None = None
+        self._best: tuple[Decision, float] | None = None
         self.evaluations = 0
         self._headroom = 0
         self._sources, self._gates = task_gates(problem)
@@ -156,7 +156,7 @@ class LocalSearch:
         if not simulated.late and (self._best is None or simulated.makespan < self._best[1]):
             self._best = decision, simulated.makespan
             if self.on_progress is not None:
-                self.on_progress(simulated.makespan, self.bounds.best.ticks)
+                self.on_progress(simulated.makespan, float(self.bounds.best.ticks))
         return simulated
 
     def _try(self, policy: Policy, first: int | None = None, last: int = LAST_STEP) -> _Tried | None:

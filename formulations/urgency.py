@@ -60,10 +60,11 @@ def due_priority(problem: Problem, bounds: Bounds, turns: Turns, ahead: int) -> 
     """
     ht = bounds.heads_tails
     shortest = [int(d) for d in ht.duration]
-    latest = [bounds.best.ticks - int(t) - d for t, d in zip(ht.tail, shortest, strict=True)]
+    end = int(bounds.best.ticks)
+    latest = [end - int(t) - d for t, d in zip(ht.tail, shortest, strict=True)]
     sequence = _sequence(problem, bounds, turns)
     start: dict[int, int] = {}
-    at = bounds.best.ticks - min((int(ht.tail[i]) for i in sequence), default=0)
+    at = end - min((int(ht.tail[i]) for i in sequence), default=0)
     for i in reversed(sequence):
         at = min(at - shortest[i], latest[i])
         start[i] = latest[i] = at

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
+from hexloom.formulations.problem import slows
 from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.progress import Progress
 from hexloom.optimizer.restrict import restrict
 from hexloom.optimizer.schedule import Advice, Gain
 from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Problem, Rule
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.baselines import Baselines
-    from hexloom.optimizer.simulate import Timeline
+    from hexloom.optimizer.simulate import ExactTimeline
+
+Span = tuple["Moment", "Moment", int]
+"""(start, end, units)."""
 
 WORTH = 0.05
 """Share of the existing time that running tasks together must save before it is advised; below it a second task in
@@ -24,67 +31,82 @@ NOTHING = 0.005
 
 
 def attribute(
-    problem: Problem, decision: Decision, timeline: Timeline, found: Baselines, bottleneck: str | None
+    problem: Problem,
+    decision: Decision,
+    timeline: ExactTimeline,
+    found: Baselines,
+    bottleneck: str | None,
+    rule: Rule = "none",
 ) -> Gain | None:
     """Split ``existing - makespan`` into its five parts; None when there is no existing time.
 
-    With E the entries and L the loops of today, A the tasks of this plan each alone, and M this plan after its own
-    entry: ``saved_entries = sum E - entry``, ``overlap_within_tasks = sum L - sum A``, ``tail`` is the time after
-    the bottleneck engine's last work, ``overlap_between_tasks = sum A - M + tail``. Rule ``none`` has no
-    contention.
+    With E the entries and L the loops of today, A the tasks of this plan each alone, M this plan after its own
+    entry, and F the same plan if nobody slowed anybody (rule ``none``): ``saved_entries = sum E - entry``,
+    ``overlap_within_tasks = sum L - sum A``, ``contention_cost = M - F``, ``tail`` is the time after the bottleneck
+    engine's last work, ``overlap_between_tasks = sum A - F + tail``. Less than nothing is a contention cost when a
+    slowed op lets others through that matter more.
     """
     existing = found.existing
     if existing is None:
         return None
-    alone = 0
+    alone: Moment = 0
     for task in found.tasks:
         names = frozenset(problem.ops[i].name for i in task.ops)
         part, partial = restrict(problem, decision, names, task.task)
-        alone += simulate(part, make_plan(part, partial)).makespan
+        alone += simulate(part, make_plan(part, partial), rule).makespan
     loops = sum(task.loop_ticks or 0 for task in found.tasks)
-    tail = timeline.makespan - last_work(problem, decision, timeline, bottleneck)
+    free = timeline.makespan
+    if slows(rule):
+        free = simulate(problem, make_plan(problem, decision)).makespan
+    tail = timeline.makespan - last_work(problem, decision, timeline, bottleneck, rule)
     return Gain(
         existing=existing,
         saved_entries=sum(task.entry for task in found.tasks) - problem.entry_ticks,
         overlap_within_tasks=loops - alone,
-        overlap_between_tasks=alone - (timeline.makespan - problem.entry_ticks) + tail,
-        contention_cost=0,
+        overlap_between_tasks=alone - (free - problem.entry_ticks) + tail,
+        contention_cost=timeline.makespan - free,
         tail=tail,
     )
 
 
-def busy_spans(problem: Problem, decision: Decision, timeline: Timeline, engine: str) -> list[tuple[int, int, int]]:
+def busy_spans(
+    problem: Problem, decision: Decision, timeline: ExactTimeline, engine: str, rule: Rule = "none"
+) -> list[Span]:
     """Return (start, end, units) of everything that holds ``engine``, overheads included, by start."""
-    spans = []
+    spans: list[Span] = []
+    modes = {op.name: op.modes[m] for op, m in zip(problem.ops, decision.modes, strict=True)}
+    progress = Progress(problem, rule, modes, timeline.times)
     for op, m in zip(problem.ops, decision.modes, strict=True):
         mode = op.modes[m]
         times = timeline.times[op.name]
         for use in mode.uses:
             if use.engine == engine and use.ticks > 0:
                 start = times.start if mode.dma is None else times.transfer_start
-                spans.append((start, start + mode.overhead_ticks + use.ticks, use.units))
+                spans.append((start, progress.reached(op.name, use.ticks), use.units))
     return sorted(spans)
 
 
-def last_work(problem: Problem, decision: Decision, timeline: Timeline, engine: str | None) -> int:
+def last_work(
+    problem: Problem, decision: Decision, timeline: ExactTimeline, engine: str | None, rule: Rule = "none"
+) -> Moment:
     """Return when ``engine`` ends its last work; the makespan when no engine is named."""
     if engine is None:
         return timeline.makespan
-    return max((end for _, end, _ in busy_spans(problem, decision, timeline, engine)), default=timeline.makespan)
+    return max((end for _, end, _ in busy_spans(problem, decision, timeline, engine, rule)), default=timeline.makespan)
 
 
-def advise(gain: Gain, makespan: int, bottleneck: str | None) -> Advice:
+def advise(gain: Gain, makespan: Moment, bottleneck: str | None) -> Advice:
     """Say whether to co-schedule, to pipeline each task, or to keep what exists, and why."""
     answer = answer_of(gain)
     limit = f"{bottleneck} is the bottleneck" if bottleneck else "the longest chain of dependencies is the bottleneck"
-    between = gain.overlap_between_tasks / gain.existing if gain.existing else 0.0
-    within = gain.overlap_within_tasks / gain.existing if gain.existing else 0.0
+    between = float(gain.overlap_between_tasks / Fraction(gain.existing)) if gain.existing else 0.0
+    within = float(gain.overlap_within_tasks / Fraction(gain.existing)) if gain.existing else 0.0
     if answer == "co_schedule":
         reason = f"running the tasks together hides {between:.1%} of the existing time; {limit}"
     elif answer == "pipeline":
         reason = f"pipelining inside the tasks gains {within:.1%}, running them together only {between:.1%}; {limit}"
     else:
-        saved = (gain.existing - makespan) / gain.existing if gain.existing else 0.0
+        saved = float((gain.existing - makespan) / Fraction(gain.existing)) if gain.existing else 0.0
         reason = f"the plan saves {saved:.1%} of the existing time, less than runs vary; {limit}"
     return Advice(answer=answer, reason=reason)
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
+from hexloom.formulations.flows import moments_of, share_flows
 from hexloom.optimizer.errors import PlanError
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.restrict import decision_of_loop
 from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Op, Problem, Rule
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.lower import TaskLoop
 
 
@@ -22,8 +24,8 @@ class TaskAlone:
 
     task: str
     entry: int
-    loop_ticks: int | None
-    staged_ticks: int
+    loop_ticks: Moment | None
+    staged_ticks: Moment
     decision: Decision | None
     ops: tuple[int, ...]
 
@@ -35,14 +37,14 @@ class Baselines:
     tasks: tuple[TaskAlone, ...]
 
     @property
-    def serial(self) -> int:
+    def serial(self) -> Moment:
         """Ticks of all stages one after the other, with one entry per task."""
         return sum(task.entry + task.staged_ticks for task in self.tasks)
 
     @property
-    def existing(self) -> int | None:
+    def existing(self) -> Moment | None:
         """Ticks of all tasks back to back, or None when a loop does not fit into the scratchpad."""
-        total = 0
+        total: Moment = 0
         for task in self.tasks:
             if task.loop_ticks is None:
                 return None
@@ -50,18 +52,18 @@ class Baselines:
         return total
 
 
-def baselines(problem: Problem, loops: tuple[TaskLoop, ...], *, serial: bool = True) -> Baselines:
+def baselines(problem: Problem, loops: tuple[TaskLoop, ...], rule: Rule = "none", *, serial: bool = True) -> Baselines:
     """Return the baselines of ``problem`` for the loops of its tasks; without ``serial`` only the existing one."""
     alone: list[TaskAlone] = []
     for loop in loops:
         ops = tuple(problem.op_index[name] for name in loop.loop)
         part = problem.restricted(frozenset(loop.loop), loop.task)
-        staged = _one_stage_at_a_time(part, loop) if serial or loop.one_stage_at_a_time else 0
+        staged = _one_stage_at_a_time(part, loop, rule) if serial or loop.one_stage_at_a_time else 0
         decision = decision_of_loop(part, [part.op_index[name] for name in loop.loop])
-        ticks = None
+        ticks: Moment | None = None
         if decision is not None:
             try:
-                ticks = simulate(part, make_plan(part, decision)).makespan
+                ticks = simulate(part, make_plan(part, decision), rule).makespan
             except PlanError:
                 decision = None
         if loop.one_stage_at_a_time:
@@ -70,26 +72,34 @@ def baselines(problem: Problem, loops: tuple[TaskLoop, ...], *, serial: bool = T
     return Baselines(tuple(alone))
 
 
-def _one_stage_at_a_time(problem: Problem, loop: TaskLoop) -> int:
+def _one_stage_at_a_time(problem: Problem, loop: TaskLoop, rule: Rule) -> Moment:
     """Sum over the stages of all tiles of the time that one stage takes alone; its slices run side by side."""
     groups: dict[tuple[str, int], list[str]] = {}
     for name in loop.loop:
         op = problem.ops[problem.op_index[name]]
         groups.setdefault((op.stage or op.name, op.tile), []).append(name)
-    total = 0
-    known: dict[str, int] = {}
+    total: Moment = 0
+    known: dict[str, Moment] = {}
     for names in groups.values():
         if len(names) == 1:
-            total += min(mode.duration_ticks for mode in problem.ops[problem.op_index[names[0]]].modes)
-            continue
+            alone = problem.ops[problem.op_index[names[0]]]
+            if rule == "none" or not _hungry(problem, alone):
+                total += min(mode.duration_ticks for mode in alone.modes)
+                continue
         part = problem.restricted(frozenset(names), buffers=False)
         shape = str([(op.modes, part.predecessors[i]) for i, op in enumerate(part.ops)])
         if shape not in known:
             decision = decision_of_loop(part, part.topological_order)
             assert decision is not None
-            known[shape] = simulate(part, make_plan(part, decision)).makespan
+            known[shape] = simulate(part, make_plan(part, decision), rule).makespan
         total += known[shape]
     return total
+
+
+def _hungry(problem: Problem, op: Op) -> bool:
+    """Whether a mode of ``op`` demands more of a channel than it has: such an op is slow even alone."""
+    capacity = {channel.name: channel.capacity for channel in problem.channels}
+    return any(pull.rate > capacity[pull.channel] for mode in op.modes for pull in mode.pulls)
 
 
 def back_to_back(problem: Problem, found: Baselines) -> Decision | None:
@@ -125,7 +135,8 @@ def back_to_back(problem: Problem, found: Baselines) -> Decision | None:
     if len(offsets) != len(problem.buffers) or not _in_order(problem, actions):
         return None
     placed = tuple(offsets[buffer.name] for buffer in problem.buffers)
-    return Decision(tuple(modes), tuple(units), tuple(actions), placed, tuple(guards))
+    flows = share_flows(problem, modes, units, moments_of(problem, modes, actions))
+    return Decision(tuple(modes), tuple(units), tuple(actions), placed, tuple(guards), flows)
 
 
 def _in_order(problem: Problem, actions: list[int]) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hexloom.formulations.problem import Buffer, Problem
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.happens_before import HappensBefore
     from hexloom.optimizer.plan import Plan
     from hexloom.optimizer.schedule import OpRow
@@ -89,7 +90,7 @@ def check_reuse(problem: Problem, plan: Plan, order: HappensBefore, report: Repo
 def check_lifetimes(problem: Problem, plan: Plan, rows: Mapping[str, OpRow], report: Report) -> None:
     """In the predicted times no two buffers share bytes while both are alive, and what is alive fits."""
     end = max((row.observed for row in rows.values()), default=0)
-    alive: dict[str, tuple[int, int]] = {}
+    alive: dict[str, tuple[Moment, Moment]] = {}
     for buffer in problem.buffers:
         if buffer.resident:
             alive[buffer.name] = (0, end)
@@ -107,14 +108,15 @@ def check_lifetimes(problem: Problem, plan: Plan, rows: Mapping[str, OpRow], rep
     _check_peak(problem, alive, report)
 
 
-def _check_peak(problem: Problem, alive: Mapping[str, tuple[int, int]], report: Report) -> None:
-    changes: list[tuple[int, int]] = []
+def _check_peak(problem: Problem, alive: Mapping[str, tuple[Moment, Moment]], report: Report) -> None:
+    changes: list[tuple[Moment, int]] = []
     for buffer in problem.buffers:
         since, until = alive.get(buffer.name, (0, 0))
         if since < until:
             # An end frees its bytes before a start at the same instant takes them.
             changes += [(since, buffer.occupied_bytes), (until, -buffer.occupied_bytes)]
-    used = peak = at = 0
+    used = peak = 0
+    at: Moment = 0
     for time, size in sorted(changes):
         used += size
         if used > peak:
@@ -144,12 +146,13 @@ def _shared(one: Placed, other: Placed) -> int:
 
 
 def _sharing(
-    placed: Sequence[Placed], lives: Sequence[tuple[int, int]] | None = None
+    placed: Sequence[Placed], lives: Sequence[tuple[Moment, Moment]] | None = None
 ) -> Iterator[tuple[Placed, Placed]]:
     """Yield every pair that shares bytes (and, with ``lives``, time): all against all, one row at a time."""
     low, high = _array([p.low for p in placed]), _array([p.high for p in placed])
     if lives is not None:
-        since, until = _array([life[0] for life in lives]), _array([life[1] for life in lives])
+        rank = {moment: k for k, moment in enumerate(sorted({moment for life in lives for moment in life}))}
+        since, until = _array([rank[life[0]] for life in lives]), _array([rank[life[1]] for life in lives])
     for k in range(len(placed)):
         rest = slice(k + 1, None)
         meets = (low[rest] < high[k]) & (low[k] < high[rest])

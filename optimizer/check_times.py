@@ -7,23 +7,31 @@ per violation; rows cover every op once.
 from __future__ import annotations
 
 from collections import defaultdict
+from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+from hexloom.optimizer.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.problem import Mode, Problem, Rule
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.check_memory import Report
     from hexloom.optimizer.plan import Plan, QueueEntry
     from hexloom.optimizer.schedule import OpRow
 
 
+ROUNDED = Fraction(1, 2**30)
+"""Ticks of work that the simulator's rounding of long fractions may add to an op."""
+
+
 class Held(NamedTuple):
     """One unit is held by ``op`` in ``[start, end)`` for the purpose ``what``."""
 
-    start: int
-    end: int
+    start: Moment
+    end: Moment
     op: str
     what: str
 
@@ -45,22 +53,36 @@ def check_cover(problem: Problem, rows: Sequence[OpRow], report: Report) -> None
             report("row_cover", (name,), f"times are given for {name!r}, not an op of the problem")
 
 
-def check_durations(problem: Problem, modes: Mapping[str, Mode], rows: Mapping[str, OpRow], report: Report) -> None:
+def check_durations(
+    problem: Problem, modes: Mapping[str, Mode], rows: Mapping[str, OpRow], progress: Progress, report: Report
+) -> None:
     """Every op takes the ticks of its mode, from entry on, and keeps its deadline.
 
     Run: ``end = start + overhead + longest use``, ``done = start + overhead + latency``, observed at once.
     Transfer: ``end = start + issue <= transfer_start``, ``done = transfer_start + latency``, ``wait_start >= end``,
-    ``observed = max(done, wait_start) + poll``.
+    ``observed = max(done, wait_start) + poll``. Where others slow the op, uses and latency are work that takes longer:
+    from its first to its last moment of work it does all of it, and no more than the rounding of long fractions.
     """
     for op in problem.ops:
         row, mode = rows[op.name], modes[op.name]
         dma = mode.dma
-        exact: list[tuple[str, int, int]]
+        work = progress.done(op.name)
+        done: Moment
+        if work is None:
+            done = progress.begun[op.name] + mode.latency_ticks
+        else:
+            done = row.done
+            if not mode.latency_ticks <= work <= mode.latency_ticks + ROUNDED:
+                text = f"op {op.name!r}, mode {mode.name!r}, does {float(work)} ticks of work, not {mode.latency_ticks}"
+                report("work", (op.name,), text)
+        exact: list[tuple[str, Moment, Moment]]
         if dma is None:
-            held = max((mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0), default=0)
-            done = row.start + mode.overhead_ticks + mode.latency_ticks
+            longest = max((use.ticks for use in mode.uses if use.engine not in problem.shares), default=0)
+            held = row.start if not longest and work is None else row.end
+            if work is None and longest:
+                held = row.start + mode.overhead_ticks + longest
             exact = [
-                ("end", row.end, row.start + held),
+                ("end", row.end, held),
                 ("transfer_start", row.transfer_start, row.start),
                 ("done", row.done, done),
                 ("wait_start", row.wait_start, row.done),
@@ -69,7 +91,7 @@ def check_durations(problem: Problem, modes: Mapping[str, Mode], rows: Mapping[s
         else:
             exact = [
                 ("end", row.end, row.start + dma.issue_ticks),
-                ("done", row.done, row.transfer_start + mode.latency_ticks),
+                ("done", row.done, done),
                 ("observed", row.observed, max(row.done, row.wait_start) + dma.poll_ticks),
             ]
             for name, value in (("transfer_start", row.transfer_start), ("wait_start", row.wait_start)):
@@ -110,13 +132,13 @@ def check_order(problem: Problem, plan: Plan, rows: Mapping[str, OpRow], report:
                 report("queue_time", (first.op, then.op), text)
 
 
-def _begin(entry: QueueEntry, rows: Mapping[str, OpRow]) -> int:
+def _begin(entry: QueueEntry, rows: Mapping[str, OpRow]) -> Moment:
     row = rows[entry.op]
     return row.wait_start if entry.action == "wait" else row.start
 
 
 def check_units(
-    problem: Problem, plan: Plan, modes: Mapping[str, Mode], rows: Mapping[str, OpRow], report: Report
+    plan: Plan, modes: Mapping[str, Mode], rows: Mapping[str, OpRow], progress: Progress, report: Report
 ) -> None:
     """No unit does two things at once; the issue and the wait for a transfer hold its owner."""
     lanes: dict[tuple[str, int], list[Held]] = defaultdict(list)
@@ -129,7 +151,7 @@ def check_units(
             continue
         for use in mode.uses:
             for unit in assignment.units.get(use.engine, ()):
-                end = row.start + mode.overhead_ticks + use.ticks
+                end = progress.reached(op, use.ticks)
                 lanes[use.engine, unit].append(Held(row.start, end, op, "run"))
     for (engine, unit), lane in lanes.items():
         active: list[Held] = []
@@ -142,15 +164,17 @@ def check_units(
             active.append(held)
 
 
-def check_pipes(problem: Problem, modes: Mapping[str, Mode], rows: Mapping[str, OpRow], report: Report) -> None:
+def check_pipes(
+    problem: Problem, modes: Mapping[str, Mode], rows: Mapping[str, OpRow], progress: Progress, report: Report
+) -> None:
     """At no instant do transfers hold more units of a pipe than it has."""
     for pipe in (engine for engine in problem.engines if engine.kind == "pipe"):
-        held: dict[str, tuple[int, int, int]] = {}
+        held: dict[str, tuple[Moment, Moment, int]] = {}
         for op in problem.ops:
             moved = rows[op.name].transfer_start
             for use in modes[op.name].uses:
                 if use.engine == pipe.name and use.ticks > 0:
-                    held[op.name] = (moved, moved + use.ticks, use.units)
+                    held[op.name] = (moved, progress.reached(op.name, use.ticks), use.units)
         # At one instant the ends come first: [start, end) is half-open, and a negative number sorts before.
         changes = sorted(change for start, end, units in held.values() for change in ((start, units), (end, -units)))
         used, over = 0, False
@@ -166,10 +190,16 @@ def check_pipes(problem: Problem, modes: Mapping[str, Mode], rows: Mapping[str, 
 
 
 def check_rows(
-    problem: Problem, plan: Plan, modes: Mapping[str, Mode], rows: Mapping[str, OpRow], report: Report
+    problem: Problem,
+    plan: Plan,
+    modes: Mapping[str, Mode],
+    rows: Mapping[str, OpRow],
+    rule: Rule,
+    report: Report,
 ) -> None:
     """All of the above that needs no memory."""
-    check_durations(problem, modes, rows, report)
+    progress = Progress(problem, rule, modes, rows)
+    check_durations(problem, modes, rows, progress, report)
     check_order(problem, plan, rows, report)
-    check_units(problem, plan, modes, rows, report)
-    check_pipes(problem, modes, rows, report)
+    check_units(plan, modes, rows, progress, report)
+    check_pipes(problem, modes, rows, progress, report)

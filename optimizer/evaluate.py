@@ -1,29 +1,45 @@
-"""The simulator as formulations see it: from a decision to its times."""
+"""The simulator as formulations see it: from a decision to its times, under one rule for channels."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.decision import Decision, Simulated
+from hexloom.formulations.decision import Decision, Evaluate, Simulated
 from hexloom.optimizer.planner import make_plan
-from hexloom.optimizer.simulate import simulate
+from hexloom.optimizer.sharing import Sharing
+from hexloom.optimizer.simulate import simulate_fast
 
 if TYPE_CHECKING:
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Problem, Rule
+
+LATE = 1e-9
+"""What a deadline may be missed by in floating point."""
 
 
-def evaluate(problem: Problem, decision: Decision) -> Simulated:
-    """Plan ``decision`` and simulate the plan."""
-    timeline = simulate(problem, make_plan(problem, decision))
-    times = [timeline.times[op.name] for op in problem.ops]
-    late = any(
-        op.deadline_ticks is not None and t.observed > op.deadline_ticks
-        for op, t in zip(problem.ops, times, strict=True)
-    )
-    return Simulated(
-        timeline.makespan,
-        tuple(t.start for t in times),
-        tuple(t.transfer_start for t in times),
-        tuple(t.observed for t in times),
-        late,
-    )
+def evaluator(rule: Rule) -> Evaluate:
+    """Return the simulator under ``rule``: in floats where ops are slowed, else in whole ticks."""
+    known: dict[int, tuple[Problem, Sharing]] = {}
+
+    def judge(problem: Problem, decision: Decision) -> Simulated:
+        if id(problem) not in known:
+            known[id(problem)] = problem, Sharing(problem, rule, exact=False)
+        timeline = simulate_fast(problem, make_plan(problem, decision), known[id(problem)][1])
+        times = [timeline.times[op.name] for op in problem.ops]
+        late = any(
+            op.deadline_ticks is not None and t.observed > op.deadline_ticks * (1 + LATE)
+            for op, t in zip(problem.ops, times, strict=True)
+        )
+        return Simulated(
+            timeline.makespan,
+            tuple(t.start for t in times),
+            tuple(t.transfer_start for t in times),
+            tuple(t.done for t in times),
+            tuple(t.observed for t in times),
+            late,
+        )
+
+    return judge
+
+
+evaluate = evaluator("none")
+"""The simulator where channels are ignored."""

@@ -11,7 +11,8 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field
 
 from hexloom.formulations.configuration.certificate import Certificate
-from hexloom.formulations.problem import Frozen, Problem
+from hexloom.formulations.problem import Frozen, Problem, Rule
+from hexloom.formulations.ticks import Ticks
 from hexloom.optimizer.plan import Plan
 
 
@@ -19,19 +20,19 @@ class OpRow(Frozen):
     """Predicted times of one op in ticks; the fields of `hexloom.optimizer.simulate.OpTimes`."""
 
     op: str
-    start: int
-    end: int
-    transfer_start: int
-    done: int
-    wait_start: int
-    observed: int
+    start: Ticks
+    end: Ticks
+    transfer_start: Ticks
+    done: Ticks
+    wait_start: Ticks
+    observed: Ticks
 
 
 class BoundRow(Frozen):
     """A proven lower bound on the makespan, in ticks, the engine it names and why it holds."""
 
     name: str
-    ticks: int
+    ticks: Ticks
     engine: str | None
     detail: str
 
@@ -42,15 +43,15 @@ class Gain(Frozen):
     ``gain = saved_entries + overlap_within_tasks + overlap_between_tasks - contention_cost - tail``.
     """
 
-    existing: int
-    saved_entries: int
-    overlap_within_tasks: int
-    overlap_between_tasks: int
-    contention_cost: int
-    tail: int
+    existing: Ticks
+    saved_entries: Ticks
+    overlap_within_tasks: Ticks
+    overlap_between_tasks: Ticks
+    contention_cost: Ticks
+    tail: Ticks
 
     @property
-    def total(self) -> int:
+    def total(self) -> int | Fraction:
         """Sum of the five parts."""
         parts = self.saved_entries + self.overlap_within_tasks + self.overlap_between_tasks
         return parts - self.contention_cost - self.tail
@@ -82,17 +83,17 @@ class Schedule(Frozen):
     machine: str | None = None
     machine_digest: str | None = None
     workload_digest: str | None = None
-    contention: Literal["none"] = "none"
+    contention: Rule = "none"
     seed: int | None = None
     status: Literal["OPTIMAL", "FEASIBLE"]
     optimal_in: Literal["free_start", "event_driven"] | None = None
-    makespan: int
-    lower_bound: int
-    plan_bound: int
+    makespan: Ticks
+    lower_bound: Ticks
+    plan_bound: Ticks
     certificate: Literal["arithmetic", "dual", "search"] = "arithmetic"
     dual: Certificate | None = None
     bounds: tuple[BoundRow, ...]
-    baselines: dict[str, int | None]
+    baselines: dict[str, Ticks | None]
     gain: Gain | None
     advice: Advice | None
     notes: tuple[str, ...] = ()
@@ -105,14 +106,14 @@ class Schedule(Frozen):
     @property
     def gap(self) -> Fraction:
         """Relative distance of the makespan to the lower bound."""
-        return Fraction(self.makespan - self.lower_bound, self.makespan) if self.makespan else Fraction(0)
+        return Fraction(self.makespan - self.lower_bound) / self.makespan if self.makespan else Fraction(0)
 
     @property
     def plan_gap(self) -> Fraction:
         """Relative distance of the makespan to the bound of the event-driven class."""
-        return Fraction(self.makespan - self.plan_bound, self.makespan) if self.makespan else Fraction(0)
+        return Fraction(self.makespan - self.plan_bound) / self.makespan if self.makespan else Fraction(0)
 
-    def us(self, ticks: int) -> Fraction:
+    def us(self, ticks: int | Fraction) -> Fraction:
         """Ticks in microseconds; in a problem of bare ticks the ticks themselves."""
         return ticks * (self.problem.tick or Fraction(1))
 

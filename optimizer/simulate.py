@@ -1,9 +1,11 @@
 """The simulator: when everything in a plan happens, if every op takes the time its mode says.
 
-It reads the problem and the plan and nothing else, so that it can prove a formulation wrong. Under rule ``none`` all
-times are whole ticks. A queue reaches its next entry when the previous one released the thread; an op starts when
-all its queues have reached it and all its waits are over. Transfers that wait for a pipe are served in order of
-issue. All events of one instant happen before the next transfer is chosen.
+It reads the problem and the plan and nothing else, so that it can prove a formulation wrong. Under rules ``none`` and
+``rigid`` all times are whole ticks; where channels are shared, `hexloom.optimizer.work` keeps account of what each op
+has done, and times are fractions. A queue reaches its next entry when the previous one released the thread; an op
+starts when all its queues have reached it and all its waits are over. Transfers that wait for a pipe are served in
+order of issue. All events of one instant happen before the next transfer is chosen. Shares do not act: the waits of
+the plan keep their users apart.
 """
 
 from __future__ import annotations
@@ -11,19 +13,27 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from hexloom.formulations.ticks import whole
 from hexloom.optimizer.errors import PlanError
+from hexloom.optimizer.sharing import UNTOUCHED, Sharing
+from hexloom.optimizer.work import Event, WorkInProgress
 
 if TYPE_CHECKING:
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.problem import Mode, Problem, Rule
     from hexloom.optimizer.plan import Plan
+    from hexloom.optimizer.sharing import Number
 
-ENTRY_OVER, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
+ENTRY_OVER, DONE, REQUEST, PIPE_FREE, OBSERVED, WORK, RELEASED = range(7)
+
+Time = TypeVar("Time", int | Fraction, float)
+"""Times in ticks: exact, or in floats, which are faster."""
 
 
 @dataclass(frozen=True, slots=True)
-class OpTimes:
+class OpTimes(Generic[Time]):
     """Times of one op in ticks.
 
     ``start``: the op (the issue of a transfer) begins. ``end``: its last unit is released (the owner, after the
@@ -31,35 +41,43 @@ class OpTimes:
     the owner of a transfer begins to wait for it, and knows that it is done; for other ops both equal ``done``.
     """
 
-    start: int
-    end: int
-    transfer_start: int
-    done: int
-    wait_start: int
-    observed: int
+    start: Time
+    end: Time
+    transfer_start: Time
+    done: Time
+    wait_start: Time
+    observed: Time
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Generic[Time]):
     """The times of all ops by name, and the makespan: the last end that anyone observes."""
 
-    times: dict[str, OpTimes]
-    makespan: int
+    times: dict[str, OpTimes[Time]]
+    makespan: Time
 
 
-def simulate(problem: Problem, plan: Plan) -> Timeline:
-    """Return the timeline of ``plan``.
+ExactTimeline = Timeline[int | Fraction]
+
+
+def simulate(problem: Problem, plan: Plan, rule: Rule = "none") -> ExactTimeline:
+    """Return the exact timeline of ``plan`` when channels are shared by ``rule``.
 
     Raises
     ------
     PlanError
         When the plan never ends: queues and waits block each other. The message names the blocked ops.
     """
-    return _Run(problem, plan).run()
+    return cast("ExactTimeline", _Run(problem, plan, Sharing(problem, rule)).run())
+
+
+def simulate_fast(problem: Problem, plan: Plan, sharing: Sharing) -> Timeline[float]:
+    """Return the timeline in the numbers of ``sharing``: what a search that asks a thousand times can afford."""
+    return cast("Timeline[float]", _Run(problem, plan, sharing).run())
 
 
 class _Run:
-    def __init__(self, problem: Problem, plan: Plan) -> None:
+    def __init__(self, problem: Problem, plan: Plan, sharing: Sharing) -> None:
         self.problem = problem
         index = problem.op_index
         n = len(problem.ops)
@@ -93,35 +111,44 @@ class _Run:
         self.arrived = [0] * n
         self.reached: list[str | None] = [None] * n
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
-        self.pipe_uses = [{u.engine: u for u in m.uses if u.ticks > 0} if m.dma else {} for m in self.modes]
+        self.pipe_uses = [
+            {u.engine: u for u in m.uses if u.ticks > 0 and u.engine in self.pipe_units} for m in self.modes
+        ]
         needed = [set(uses) for uses, mode in zip(self.pipe_uses, self.modes, strict=True) if mode.dma is not None]
         self.shared_pipes: set[str] = set.intersection(*needed) if needed else set()
         self.pipes_changed = False
-        self.pending: list[tuple[int, int]] = []
-        self.events: list[tuple[int, int, int, int, str]] = []
-        self.start: list[int | None] = [None] * n
-        self.transfer_start: list[int | None] = [None] * n
-        self.done: list[int | None] = [None] * n
-        self.wait_start: list[int | None] = [None] * n
-        self.observed: list[int | None] = [None] * n
-        self.now = problem.entry_ticks
+        self.pending: list[tuple[Number, int]] = []
+        self.events: list[Event] = []
+        self.loads = [sharing.load_of(mode) for mode in self.modes]
+        self.work = WorkInProgress(sharing)
+        self.start: list[Number | None] = [None] * n
+        self.transfer_start: list[Number | None] = [None] * n
+        self.released: list[Number | None] = [None] * n
+        self.done: list[Number | None] = [None] * n
+        self.wait_start: list[Number | None] = [None] * n
+        self.observed: list[Number | None] = [None] * n
+        self.now: Number = problem.entry_ticks
 
-    def run(self) -> Timeline:
+    def run(self) -> Timeline[Any]:
         for q in range(len(self.queues)):
             self._reach(q)
         for i, mode in enumerate(self.modes):
             if not self.queues_of[i] and mode.dma is None and self.missing[i] == 0:
                 self._start_op(i)
         self._start_transfers()
-        while self.events:
-            self.now = self.events[0][0]
-            while self.events and self.events[0][0] == self.now:
+        while self.events or self.work:
+            if self.work:
+                self.now = self.work.advance(self.now, self.events)
+            else:
+                self.now = self.events[0][0]
+            until = self.now + self.work.blur
+            while self.events and self.events[0][0] <= until:
                 _, kind, i, q, pipe = heapq.heappop(self.events)
                 self._happen(kind, i, q, pipe)
             self._start_transfers()
         return self._timeline()
 
-    def _push(self, delay: int, kind: int, i: int, q: int = -1, pipe: str = "") -> None:
+    def _push(self, delay: Number, kind: int, i: int, q: int = -1, pipe: str = "") -> None:
         heapq.heappush(self.events, (self.now + delay, kind, i, q, pipe))
 
     def _happen(self, kind: int, i: int, q: int, pipe: str) -> None:
@@ -137,6 +164,10 @@ class _Run:
         elif kind == OBSERVED:
             self._complete(i)
             self._happen(ENTRY_OVER, i, q, "")
+        elif kind == WORK:
+            self._begin_work(i)
+        elif kind == RELEASED:
+            self.released[i] = self.now
         elif self.modes[i].dma is None:
             self.done[i] = self.wait_start[i] = self.now
             self._complete(i)
@@ -180,16 +211,30 @@ class _Run:
             self._push(mode.dma.issue_ticks, ENTRY_OVER, i, self.owner_queue[i])
             return
         self.transfer_start[i] = self.now
+        if self.loads[i] != UNTOUCHED:
+            self._push(mode.overhead_ticks, WORK, i)
+            return
         for q in self.queues_of[i]:
             self._push(self.release_ticks[i][q], ENTRY_OVER, i, q)
         self._push(mode.duration_ticks, DONE, i)
+
+    def _begin_work(self, i: int) -> None:
+        """Op ``i`` works from now on at the speed that others leave it."""
+        mode = self.modes[i]
+        steps = [(mode.latency_ticks, DONE, -1, "")]
+        if mode.dma is None:
+            steps += [(self.release_ticks[i][q] - mode.overhead_ticks, ENTRY_OVER, q, "") for q in self.queues_of[i]]
+            steps.append((max((use.ticks for use in mode.uses), default=0), RELEASED, -1, ""))
+        for pipe, use in self.pipe_uses[i].items():
+            steps += [(use.ticks, PIPE_FREE, -1, pipe)] * use.units
+        self.work.begin(i, self.loads[i], sorted(steps))
 
     def _start_transfers(self) -> None:
         """Give free pipes to the transfers that were issued first."""
         if not self.pipes_changed:
             return
         self.pipes_changed = False
-        left: list[tuple[int, int]] = []
+        left: list[tuple[Number, int]] = []
         full = {name for name, free in self.pipe_units.items() if free == 0}
         for position, item in enumerate(self.pending):
             i = item[1]
@@ -201,13 +246,17 @@ class _Run:
                 left.append(item)
                 continue
             self.transfer_start[i] = self.now
+            touched = self.loads[i] != UNTOUCHED
             for pipe, use in uses.items():
                 self.pipe_units[pipe] -= use.units
                 if self.pipe_units[pipe] == 0:
                     full.add(pipe)
-                for _ in range(use.units):
+                for _ in range(0 if touched else use.units):
                     self._push(use.ticks, PIPE_FREE, i, -1, pipe)
-            self._push(self.modes[i].latency_ticks, DONE, i)
+            if touched:
+                self._begin_work(i)
+            else:
+                self._push(self.modes[i].latency_ticks, DONE, i)
         self.pending = left
 
     def _complete(self, i: int) -> None:
@@ -222,23 +271,23 @@ class _Run:
             elif self.arrived[f] == len(self.queues_of[f]):
                 self._start_op(f)
 
-    def _timeline(self) -> Timeline:
+    def _timeline(self) -> Timeline[Any]:
         blocked = [op.name for op, seen in zip(self.problem.ops, self.observed, strict=True) if seen is None]
         if blocked:
             more = f" and {len(blocked) - 8} more" if len(blocked) > 8 else ""
             raise PlanError(f"the plan never ends; blocked: {', '.join(blocked[:8])}{more}")
-        times: dict[str, OpTimes] = {}
+        times: dict[str, OpTimes[Any]] = {}
+        shares = self.problem.shares
         for i, op in enumerate(self.problem.ops):
             mode = self.modes[i]
             start, moved, done = self.start[i], self.transfer_start[i], self.done[i]
             waited, seen = self.wait_start[i], self.observed[i]
             assert start is not None and moved is not None and done is not None
             assert waited is not None and seen is not None
-            held = (
-                mode.dma.issue_ticks
-                if mode.dma
-                else max((mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0), default=0)
-            )
-            times[op.name] = OpTimes(start, start + held, moved, done, waited, seen)
-        last = max(max(t.observed, t.end) for t in times.values())
+            released = self.released[i]
+            if released is None:
+                held = [mode.overhead_ticks + u.ticks for u in mode.uses if u.ticks > 0 and u.engine not in shares]
+                released = start + (mode.dma.issue_ticks if mode.dma else max(held, default=0))
+            times[op.name] = OpTimes(*(whole(t) for t in (start, released, moved, done, waited, seen)))
+        last: Any = max(max(t.observed, t.end) for t in times.values())
         return Timeline(times, max(last, self.problem.entry_ticks))

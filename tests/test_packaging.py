@@ -45,7 +45,7 @@ def room_of(name: str) -> str | None:
 # --- layers ---------------------------------------------------------------------------------------------
 
 
-DATA = ("formulations/problem.py", "formulations/mode.py", "formulations/configuration/certificate.py")
+DATA = tuple(f"formulations/{name}.py" for name in ("problem", "mode", "ticks", "configuration/certificate"))
 """What the checker and the simulator may read of the formulations."""
 
 
@@ -62,7 +62,7 @@ def imported_names(source: str) -> set[str]:
 
 def climbing_imports(room: str, source: str) -> set[str]:
     allowed = MAY_IMPORT[room]
-    data = "hexloom.formulations.problem."  # what a problem is, every room above may know
+    data = ("hexloom.formulations.problem.", "hexloom.formulations.ticks.")  # every room above may know these
     return {
         name
         for name in imported_names(source)

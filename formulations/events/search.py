@@ -7,8 +7,9 @@ work neither is better, because a transfer that is issued earlier can take the p
 
 Where no two transfers can want one pipe unit (`Tables.monotone`), all times are longest paths over the orders of the
 decision, so an action may be told to begin only when one of its own reasons comes true: an input is known, one of its
-lanes is released, a buffer has died. Of a decision without guards the simulator gives exactly such a run, and guards
-can only delay it. With a contended pipe this does not hold, and every action may be held back to every event.
+lanes is released, a buffer has died, a share has been given back. Of a decision without guards the simulator gives
+exactly such a run, and guards can only delay it. With a contended pipe this does not hold, and every action may be
+held back to every event.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
-from hexloom.formulations.events.estimate import least_end
+from hexloom.formulations.events.moves import Unslowed
 from hexloom.formulations.events.places import candidates, never_fits, packed, placements, side_by_side
 from hexloom.formulations.events.state import (
     ARRIVED,
@@ -28,22 +29,21 @@ from hexloom.formulations.events.state import (
     ISSUING,
     QUEUED,
     Step,
-    first_state,
-    key_of,
-    next_round,
-    start,
-    wait,
 )
 from hexloom.formulations.events.tables import Tables
+from hexloom.formulations.events.working import Working
+from hexloom.formulations.flows import share_flows
+from hexloom.formulations.speeds import NOT_SHARING, Speeds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hexloom.formulations.decision import Evaluate, Simulated
+    from hexloom.formulations.events.moves import Moves
     from hexloom.formulations.events.state import State
     from hexloom.formulations.events.tables import Ask, Way
     from hexloom.formulations.heads_tails import HeadsTails
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Problem, Rule
 
 STATES_PER_SECOND = 5_000
 """Counted work for a deterministic limit: states that a slow machine visits in a second."""
@@ -105,43 +105,60 @@ def search_events(
     heads_tails: HeadsTails,
     evaluate: Evaluate,
     incumbent: Best | None,
-    lower: int,
+    lower: float,
     limit: SearchLimits,
+    rule: Rule = "none",
 ) -> EventFound:
-    """Find the best event-driven plan that is shorter than ``incumbent``, or prove that there is none."""
+    """Find the best event-driven plan that is shorter than ``incumbent``, or prove that there is none.
+
+    ``evaluate`` simulates under the same ``rule``. ``rigid`` and ``none`` are one here: nothing slows an op.
+    """
     tables = Tables(problem, heads_tails)
+    speeds = Speeds(problem, rule)
+    sharing = any(speeds.load_of(mode) != NOT_SHARING for op in problem.ops for mode in op.modes)
+    moves: Moves = Working(tables, speeds) if sharing else Unslowed(tables)
     if incumbent is not None and incumbent[1].late:
         incumbent = None
     if never_fits(tables):
         return EventFound(incumbent, False, incumbent is None, tables.monotone, 0)
-    run = _Search(tables, evaluate, incumbent, lower, limit)
+    run = _Search(tables, moves, evaluate, incumbent, lower, limit)
     interrupted = False
     try:
         run.bytes_then_addresses()
     except KeyboardInterrupt:
         limit.stopped = interrupted = True
-    proven = (not limit.stopped and run.unpacked >= run.upper) or run.upper <= lower
+    proven = (not limit.stopped and run.unpacked >= run.upper and not run.doubtful) or run.upper <= run.lower
     infeasible = proven and run.best is None
-    return EventFound(run.best, proven and not infeasible, infeasible, tables.monotone, limit.spent, interrupted)
+    free_start = tables.monotone or (sharing and run.upper <= run.lower)
+    return EventFound(run.best, proven and not infeasible, infeasible, free_start, limit.spent, interrupted)
 
 
 class _Search:
     def __init__(
-        self, tables: Tables, evaluate: Evaluate, incumbent: Best | None, lower: int, limit: SearchLimits
+        self,
+        tables: Tables,
+        moves: Moves,
+        evaluate: Evaluate,
+        incumbent: Best | None,
+        lower: float,
+        limit: SearchLimits,
     ) -> None:
         self.tables = tables
+        self.moves = moves
         self.evaluate = evaluate
         self.best = incumbent
-        self.upper = FAR if incumbent is None else incumbent[1].makespan
-        self.lower = lower
+        self.upper: float = FAR if incumbent is None else incumbent[1].makespan
+        self.lower = lower + moves.grain
         self.limit = limit
-        self.reached: dict[object, int] = {}
+        self.reached: dict[object, float] = {}
         self.offsets: tuple[int, ...] | None = None
         self.count_bytes = False
         self.options: list[list[int]] | None = None
         self.resident_places: tuple[tuple[int, int], ...] = ()
-        self.unpacked = FAR
+        self.unpacked: float = FAR
         """The shortest run that was dropped because its buffers found no addresses."""
+        self.doubtful = False
+        """Whether the simulator saw a run of the search end at another time, which proves nothing any more."""
 
     def bytes_then_addresses(self) -> None:
         """Search with the bytes in use as part of the state, then, where that is not enough, with addresses."""
@@ -165,37 +182,38 @@ class _Search:
         roots: Iterable[tuple[tuple[int, int], ...]] = ((),)
         if self.options is not None:
             roots = placements(tables, self.options, {}, residents)
-        stack: list[tuple[int, State]] = []
+        stack: list[tuple[float, State]] = []
         for placed in roots:
-            state = first_state(tables, used)
+            state = self.moves.first(used)
             state.places = dict(placed)
             self.resident_places = placed
-            stack.append((least_end(tables, state), state))
+            stack.append((self.moves.least_end(state), state))
             self._drain(stack)
 
-    def _drain(self, stack: list[tuple[int, State]]) -> None:
+    def _drain(self, stack: list[tuple[float, State]]) -> None:
+        moves, grain = self.moves, self.moves.grain
         while stack and not self.limit.stopped and self.upper > self.lower:
             bound, state = stack.pop()
-            if bound >= self.upper:
+            if bound >= self.upper - grain:
                 continue
-            found: list[tuple[int, int, int, State]] = []
+            found: list[tuple[float, int, int, State]] = []
             for serial, after in enumerate(self._rounds(state)):
                 if after.late:
                     continue
                 if after.over == self.tables.full:
                     self._finish(after)
                     continue
-                if self._stuck(after) or not next_round(self.tables, after) or after.late:
+                if self._stuck(after) or not moves.next_round(after) or after.late:
                     continue
                 if after.over == self.tables.full:
                     self._finish(after)
                     continue
-                key = key_of(self.tables, after)
-                if self.reached.get(key, FAR) <= after.now:
+                key = moves.key(after)
+                if self.reached.get(key, FAR) <= after.now + grain:
                     continue
                 self.reached[key] = after.now
-                estimate = least_end(self.tables, after)
-                if estimate < self.upper:
+                estimate = moves.least_end(after)
+                if estimate < self.upper - grain:
                     found.append((-estimate, after.over.bit_count(), -serial, after))
             found.sort(key=lambda item: item[:3])
             stack += [(-estimate, after) for estimate, _, _, after in found]
@@ -262,8 +280,8 @@ class _Search:
                 assert way is not None
                 if state.released >> way.owner & 1:
                     after = state.copy()
-                    wait(tables, after, i, way)
-                    after.path = Step(~i, state.mode[i], (), -1, (), state.path)
+                    self.moves.wait(after, i, way)
+                    after.path = Step(~i, state.mode[i], (), -1, (), 0, state.path)
                     yield (~i, 0, (), ()), after
 
     def _fits(self, state: State, i: int) -> bool:
@@ -283,21 +301,22 @@ class _Search:
         )
         natural = state.entry or bool(tables.before[i] & state.seen)
         for m, way in enumerate(tables.ways[i]):
-            if way is None:
+            if way is None or any(amount > state.shares[share] for share, amount in way.shares):
                 continue
+            returned = any(state.returned >> share & 1 for share, _ in way.shares)
             for chosen in self._lane_choices(state, way):
                 alike, lanes = tuple(a for a, _ in chosen), tuple(mine for _, mine in chosen)
                 own = any(state.released >> lane & 1 for mine in lanes for lane in mine)
                 if way.owner >= 0:
                     own = bool(state.released >> way.owner & 1)
-                if not (anyway or own):
+                if not (anyway or own or returned):
                     continue
                 guard = -1 if natural or own else (state.seen & -state.seen).bit_length() - 1
                 for placed in self._births(state, i):
                     after = state.copy()
                     after.places.update(placed)
-                    start(tables, after, i, m, way, lanes)
-                    after.path = Step(i, m, lanes, guard, placed, state.path)
+                    self.moves.start(after, i, m, way, lanes)
+                    after.path = Step(i, m, lanes, guard, placed, state.over, state.path)
                     yield (i, m, alike, placed), after
 
     def _births(self, state: State, i: int) -> Iterator[tuple[tuple[int, int], ...]]:
@@ -330,7 +349,8 @@ class _Search:
 
     def _finish(self, state: State) -> None:
         """All ops are over: keep the run when it is shorter than the best and its buffers have addresses."""
-        if state.now >= self.upper:
+        grain = self.moves.grain
+        if state.now >= self.upper - grain:
             return
         offsets = self._offsets(state)
         if offsets is None:
@@ -338,8 +358,11 @@ class _Search:
             return
         decision = self._decision(state, offsets)
         simulated = self.evaluate(self.tables.problem, decision)
-        assert simulated.makespan == state.now and not simulated.late, "the simulator and the search disagree"
-        self.best, self.upper = (decision, simulated), state.now
+        if abs(simulated.makespan - state.now) > grain or simulated.late:
+            assert grain > 0, "the simulator and the search disagree"
+            self.doubtful = True
+        if simulated.makespan < self.upper and not simulated.late:
+            self.best, self.upper = (decision, simulated), simulated.makespan
 
     def _offsets(self, state: State) -> tuple[int, ...] | None:
         if self.options is None:
@@ -357,6 +380,8 @@ class _Search:
         actions: list[int] = []
         guards: list[tuple[int, int]] = []
         units: list[tuple[tuple[int, ...], ...]] = [()] * n
+        backwards: list[int] = []
+        over = tables.full
         step = state.path
         while step is not None:
             actions.append(step.action)
@@ -369,5 +394,10 @@ class _Search:
                 )
                 if step.guard >= 0:
                     guards.append((step.guard, step.action))
+                backwards += [~i for i in range(n) if (over & ~step.over) >> i & 1]
+                backwards.append(step.action)
+                over = step.over
             step = step.before
-        return Decision(tuple(state.mode), tuple(units), tuple(reversed(actions)), offsets, tuple(sorted(guards)))
+        flows = share_flows(tables.problem, state.mode, units, reversed(backwards))
+        order = tuple(reversed(actions))
+        return Decision(tuple(state.mode), tuple(units), order, offsets, tuple(sorted(guards)), flows)

@@ -70,11 +70,13 @@ class FlatModel:
     def hint(self, decision: Decision, simulated: Simulated) -> None:
         """Start the search from an incumbent, every variable included."""
         for i, of in enumerate(self.variables.ops):
-            self.model.add_hint(of.start, simulated.start[i])
+            self.model.add_hint(of.start, int(simulated.start[i]))
             if of.moved is not None:
-                self.model.add_hint(of.moved, simulated.transfer_start[i])
+                self.model.add_hint(of.moved, int(simulated.transfer_start[i]))
             if isinstance(of.known, cp_model.IntVar) and of.known is not of.start:
-                self.model.add_hint(of.known, simulated.ended[i])
+                self.model.add_hint(of.known, int(simulated.ended[i]))
+            if of.life is not None:
+                self.model.add_hint(of.life, int(simulated.ended[i] - simulated.start[i]))
             for m, mode in enumerate(of.modes):
                 if not isinstance(mode.chosen, bool):
                     self.model.add_hint(mode.chosen, m == decision.modes[i])
@@ -84,13 +86,14 @@ class FlatModel:
                 self.model.add_hint(literal, u in taken)
         for life in self.lives:
             users = [self.problem.op_index[name] for name in self.problem.buffers[life.buffer].ops]
-            born, died = min(simulated.start[u] for u in users), max(simulated.ended[u] for u in users)
+            born = int(min(simulated.start[u] for u in users))
+            died = int(max(simulated.ended[u] for u in users))
             self.model.add_hint(life.born, born)
             self.model.add_hint(life.died, died)
             self.model.add_hint(life.size, died - born)
         for b, unit in (self.addresses or {}).items():
             self.model.add_hint(unit, decision.offsets[b] // self.problem.buffers[b].align_bytes)
-        self.model.add_hint(self.variables.makespan, simulated.makespan)
+        self.model.add_hint(self.variables.makespan, int(simulated.makespan))
 
     def solve(self, on_solution: Callable[[FlatSolution], None]) -> tuple[str, int]:
         """Search; return the status name and the best proven bound on the makespan."""

@@ -50,7 +50,7 @@ def search_flat(
     lower: int,
     seconds: float,
     seed: int | None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[float, float], None] | None = None,
 ) -> FlatFound:
     """Improve ``incumbent`` with CP-SAT for at most ``seconds``.
 
@@ -73,7 +73,7 @@ class _Search:
         lower: int,
         seconds: float,
         seed: int | None,
-        on_progress: Callable[[int, int], None] | None,
+        on_progress: Callable[[float, float], None] | None,
     ) -> None:
         self.guard = guard
         self.problem, self.ht, self.evaluate = problem, ht, evaluate
@@ -102,7 +102,7 @@ class _Search:
             exhausted, self.bound = False, lower
         if self.best is None:
             return FlatFound(None, None, 0, exhausted, interrupted, notes)
-        return FlatFound(*self.best, min(self.bound, self.best[1].makespan), interrupted=interrupted, notes=notes)
+        return FlatFound(*self.best, min(self.bound, int(self.best[1].makespan)), interrupted=interrupted, notes=notes)
 
     def _confirm(self, outcome: Outcome, *, addresses: bool) -> bool:
         """Ask again, in another way, whether there is anything below what was found; raise the bound if there is not.
@@ -122,7 +122,7 @@ class _Search:
             return False
         if self.best is not None and self._left > 0:
             # The best plan is a solution of the model: who denies that is not believed in anything.
-            makespan = self.best[1].makespan
+            makespan = int(self.best[1].makespan)
             if self._ask(addresses, self._left, True, (makespan, makespan), None).status == "INFEASIBLE":
                 self._note(CONTRADICTED)
         self.bound = max(self.bound, upper + 1)
@@ -141,7 +141,7 @@ class _Search:
     @property
     def _upper(self) -> int:
         """Largest makespan still of interest."""
-        return self.problem.horizon_ticks if self.best is None else self.best[1].makespan - 1
+        return self.problem.horizon_ticks if self.best is None else int(self.best[1].makespan) - 1
 
     def _solve(self, *, addresses: bool, seconds: float, presolve: bool = True, upper: int | None = None) -> Outcome:
         upper = self._upper if upper is None else upper

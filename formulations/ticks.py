@@ -1,0 +1,43 @@
+"""Times in ticks: whole numbers, and under a rule that slows ops fractions. In JSON a fraction is text, "144/5"."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+Moment = int | Fraction
+"""A point in time, or a length of time, in ticks; exact."""
+
+PATTERN = r"^\d{1,200}/[1-9]\d{0,199}$"
+
+
+def whole(time: Any) -> Any:
+    """Return ``time`` as an int where it is a fraction that is one."""
+    return int(time) if isinstance(time, Fraction) and time.denominator == 1 else time
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a time is a number of ticks")
+    if isinstance(value, int | Fraction):
+        return whole(value)
+    if isinstance(value, str) and len(value) <= 401:
+        top, slash, bottom = value.partition("/")
+        if slash and top.isdecimal() and bottom.isdecimal() and int(bottom) > 0:
+            return whole(Fraction(int(top), int(bottom)))
+    raise ValueError("a time is a whole number of ticks, or a fraction as text")
+
+
+def _write(value: int | Fraction) -> int | str:
+    return value if isinstance(value, int) else f"{value.numerator}/{value.denominator}"
+
+
+Ticks = Annotated[
+    int | Fraction,
+    BeforeValidator(_read),
+    PlainSerializer(_write),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": PATTERN}]}),
+]
+"""A time in a schedule file."""
