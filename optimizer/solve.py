@@ -126,6 +126,7 @@ def solve(
     contention: str = "none",
     seed: int | None = None,
     on_progress: Progress | None = None,
+    enough_gap: Fraction = Fraction(0),
 ) -> Result:
     """Find a schedule of ``work``, prove how far it can be from the best, and check it.
 
@@ -144,6 +145,8 @@ def solve(
         capacity), or ``none`` (channels are ignored).
     on_progress
         Called with (makespan, bound) in microseconds at every improvement.
+    enough_gap
+        The search ends early with a schedule whose gap is at most this; with 0 only with a proven optimum.
 
     Raises
     ------
@@ -174,13 +177,18 @@ def solve(
         return _infeasible(problem, shortfall, started)
 
     found = baselines(problem, lowered.loops, rule)
-    seconds = min(SLOWED_S, time_limit_s / 4) if slows(rule) else min(1.0, time_limit_s / 10)
-    priced = configuration_bound(
-        problem, bounds.heads_tails, rule, time_limit_s=seconds, deterministic=seed is not None
-    )
-    dual = None
-    if priced is not None and priced[0].ticks > bounds.best.ticks:
-        bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
+    dual: Certificate | None = None
+
+    def sharpen() -> Bounds:
+        nonlocal bounds, dual
+        seconds = min(SLOWED_S, time_limit_s / 4) if slows(rule) else min(1.0, time_limit_s / 10)
+        priced = configuration_bound(
+            problem, bounds.heads_tails, rule, time_limit_s=seconds, deterministic=seed is not None
+        )
+        if priced is not None and priced[0].ticks > bounds.best.ticks:
+            bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
+        return bounds
+
     tell = None
     if on_progress is not None:
         tick, report = problem.tick or Fraction(1), on_progress
@@ -191,9 +199,9 @@ def solve(
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
     if slows(rule):
-        outcome = search_shared(problem, rule, bounds, evaluator, incumbents, time_limit_s, seed, tell)
+        outcome = search_shared(problem, rule, sharpen(), evaluator, incumbents, time_limit_s, seed, tell)
     else:
-        outcome = search(problem, bounds, evaluator(rule), incumbents, time_limit_s, seed, tell)
+        outcome = search(problem, bounds, evaluator(rule), incumbents, time_limit_s, seed, tell, sharpen, enough_gap)
     if outcome.best is None:
         if outcome.proven_infeasible:
             return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)
