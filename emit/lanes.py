@@ -79,9 +79,11 @@ class View:
         self.units: list[dict[str, tuple[int, ...]]] = [chosen[op.name].units for op in self.ops]
 
     def lanes(self) -> list[Lane]:
-        """Return one lane per unit of every engine, in the order of the problem."""
+        """Return one lane per unit of every engine whose units have names, in the order of the problem."""
         engines = self.schedule.problem.engines
-        found: dict[tuple[str, int], list[Slice]] = {(e.name, u): [] for e in engines for u in range(e.units)}
+        found: dict[tuple[str, int], list[Slice]] = {
+            (e.name, u): [] for e in engines if e.kind != "share" for u in range(e.units)
+        }
         for i, (mode, row) in enumerate(zip(self.modes, self.rows, strict=True)):
             if mode.dma is not None:
                 owner = found[mode.dma.owner_engine, mode.dma.owner_unit]
@@ -110,6 +112,7 @@ class View:
                 slices=tuple(sorted(found[engine.name, unit], key=lambda s: (s.start, s.end, s.op))),
             )
             for position, engine in enumerate(engines)
+            if engine.kind != "share"
             for unit in range(engine.units)
         ]
 

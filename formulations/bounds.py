@@ -1,4 +1,4 @@
-"""Lower bounds on the makespan, each with a name and a reason; all hold for any start times under rule ``none``.
+"""Lower bounds on the makespan, each with a name and a reason; all hold for any start times.
 
 A bound is arithmetic: anyone can recompute it from the problem without a solver.
 """
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexloom.formulations.heads_tails import Demand, HeadsTails, Ints, engine_demands, heads_and_tails
+from hexloom.formulations.heads_tails import Demand, Grid, HeadsTails, Ints, engine_demands, heads_and_tails
 
 if TYPE_CHECKING:
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Problem, Rule
+    from hexloom.formulations.ticks import Moment
 
 LIFE_STEPS = 500_000
 """Ops visited to find how long buffers must live; the buffers left after that count only their longest op."""
@@ -27,15 +28,16 @@ WINDOW_LIMIT = 64
 class Bound:
     """A proven lower bound on the makespan.
 
-    ``engine`` is the engine it names as the bottleneck, None for a path. ``detail`` says in words where it comes
-    from, ``load`` how much of it is work on the engine: of equal bounds the one with the most load is kept.
+    ``ticks`` may be a fraction where ops slow each other. ``engine`` is the engine or channel it names as the
+    bottleneck, None for a path. ``detail`` says in words where it comes from, ``load`` how much of it is work there: of
+    equal bounds the one with the most load is kept.
     """
 
     name: str
-    ticks: int
+    ticks: Moment
     engine: str | None
     detail: str
-    load: int = 0
+    load: Moment = 0
 
 
 @dataclass(frozen=True)
@@ -51,17 +53,21 @@ class Bounds:
         return self.found[0]
 
 
-def lower_bounds(problem: Problem) -> Bounds:
-    """Return engine work, channel bytes, path, heads and tails, steady interval and scratchpad time of ``problem``."""
-    demands = engine_demands(problem)
-    ht = heads_and_tails(problem, demands)
-    found = [_critical_path(problem, ht)]
+def lower_bounds(problem: Problem, rule: Rule = "none") -> Bounds:
+    """Return engine work, channel bytes, path, heads and tails, steady interval and scratchpad time of ``problem``.
+
+    Channels count where ``rule`` shares them; otherwise all times are whole ticks, and what is left over is rounded up.
+    """
+    grid = Grid(problem, rule)
+    demands = engine_demands(problem, grid)
+    ht = heads_and_tails(problem, demands, grid)
+    found = [_critical_path(problem, ht, grid)]
     for demand in demands:
-        found += [_engine_work(problem, demand), _heads_tails(problem, demand, ht)]
-        steady = _steady_interval(problem, demand, ht)
+        found += [_engine_work(problem, demand, grid), _heads_tails(problem, demand, ht, grid)]
+        steady = _steady_interval(problem, demand, ht, grid)
         if steady is not None:
             found.append(steady)
-    scratchpad = _scratchpad(problem, ht)
+    scratchpad = _scratchpad(problem, ht, grid)
     if scratchpad is not None:
         found.append(scratchpad)
     best: dict[str, Bound] = {}
@@ -70,38 +76,41 @@ def lower_bounds(problem: Problem) -> Bounds:
             best[bound.name] = bound
     # Of equal bounds the simplest reason names the bottleneck.
     simplest = ("critical_path", "engine_work", "channel_bytes", "steady_interval", "heads_tails", "scratchpad")
-    return Bounds(tuple(sorted(best.values(), key=lambda b: (-b.ticks, simplest.index(b.name)))), ht)
+    return Bounds(tuple(sorted(best.values(), key=lambda b: (-b.ticks, simplest.index(b.name)))), ht.in_ticks(grid))
 
 
-def _critical_path(problem: Problem, ht: HeadsTails) -> Bound:
+def _critical_path(problem: Problem, ht: HeadsTails, grid: Grid) -> Bound:
     """Longest path: for every op, makespan >= head + duration + tail along precedences alone."""
     reach: dict[int, int] = {}
     via: dict[int, int | None] = {}
     for i in problem.topological_order:
         before = max(problem.predecessors[i], key=lambda p: reach[p], default=None)
         via[i] = before
-        reach[i] = (problem.entry_ticks if before is None else reach[before]) + int(ht.duration[i])
+        reach[i] = (problem.entry_ticks * grid.scale if before is None else reach[before]) + int(ht.duration[i])
     last = max(reach, key=lambda i: reach[i])
     first, steps = last, 1
     while (previous := via[first]) is not None:
         first, steps = previous, steps + 1
     detail = f"{steps} ops in a row from {problem.ops[first].name} to {problem.ops[last].name}"
-    return Bound("critical_path", reach[last], None, detail)
+    return Bound("critical_path", grid.ticks(reach[last]), None, detail)
 
 
-def _engine_work(problem: Problem, demand: Demand) -> Bound:
-    """All work of an engine over its units: makespan >= entry + ceil(sum units x ticks / units)."""
-    engine = problem.engines[demand.engine]
-    work = -(-int(demand.energy.sum()) // demand.units)
-    if engine.kind == "pipe":
-        name, detail = "channel_bytes", f"all transfers pass {engine.name}"
+def _engine_work(problem: Problem, demand: Demand, grid: Grid) -> Bound:
+    """All work of an engine over its units: makespan >= entry + sum units x ticks / units."""
+    work = grid.served(int(demand.energy.sum()), demand.units)
+    if demand.kind == "pipe":
+        name, detail = "channel_bytes", f"all transfers pass {demand.name}"
+    elif demand.kind == "channel":
+        name, detail = "channel_bytes", f"all bytes of {demand.name} at its full capacity"
+    elif demand.kind == "share":
+        name, detail = "channel_bytes", f"all demands on {demand.name}, each for the whole life of its op"
     else:
-        name, detail = "engine_work", f"all work on {engine.name} over its {engine.units} units"
-    return Bound(name, problem.entry_ticks + work, engine.name, detail)
+        name, detail = "engine_work", f"all work on {demand.name} over its {demand.units} units"
+    return Bound(name, problem.entry_ticks + grid.ticks(work), demand.name, detail)
 
 
-def _scratchpad(problem: Problem, ht: HeadsTails) -> Bound | None:
-    """All bytes, each for as long as it must live: first head + ceil(sum size x life / room) + last tail."""
+def _scratchpad(problem: Problem, ht: HeadsTails, grid: Grid) -> Bound | None:
+    """All bytes, each for as long as it must live: first head + sum size x life / room + last tail."""
     room = problem.scratchpad.available_bytes - sum(b.occupied_bytes for b in problem.buffers if b.resident)
     place = {i: k for k, i in enumerate(problem.topological_order)}
     area, users, steps = 0, set[int](), 0
@@ -115,11 +124,11 @@ def _scratchpad(problem: Problem, ht: HeadsTails) -> Bound | None:
         users |= mine
     if not area or room <= 0:
         return None
-    head, load = min(int(ht.head[u]) for u in users), -(-area // room)
+    head, load = min(int(ht.head[u]) for u in users), grid.served(area, room)
     tail = min(int(ht.tail[u]) for u in users)
-    parts = (problem.in_words(part) for part in (head, load, tail))
+    parts = (problem.in_words(grid.ticks(part)) for part in (head, load, tail))
     detail = "scratchpad of {} B: head {} + bytes x time {} + tail {}".format(f"{room:,}", *parts)
-    return Bound("scratchpad", head + load + tail, None, detail, load)
+    return Bound("scratchpad", grid.ticks(head + load + tail), None, detail, grid.ticks(load))
 
 
 def _least_life(
@@ -148,8 +157,8 @@ def _least_life(
     return life, visited
 
 
-def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound:
-    """Window bound: for heads >= a and tails >= b, makespan >= a + ceil(energy / units) + b."""
+def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails, grid: Grid) -> Bound:
+    """Window bound: for heads >= a and tails >= b, makespan >= a + energy / units + b."""
     head = ht.head[demand.ops] + demand.lead
     tail = ht.tail[demand.ops] + demand.trail
     best, parts = -1, (0, 0, 0)
@@ -158,14 +167,14 @@ def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound:
         order = np.argsort(-tail[late], kind="stable")
         tails = tail[late][order]
         energy = np.cumsum(demand.energy[late][order])
-        values = a - (-energy // demand.units) + tails
+        values = a + (energy // demand.units if grid.shared else -(-energy // demand.units)) + tails
         k = len(values) - 1 - int(values[::-1].argmax())
         if int(values[k]) > best:
-            best, parts = int(values[k]), (int(a), int(-(-energy[k] // demand.units)), int(tails[k]))
-    engine = problem.engines[demand.engine].name
-    head_text, load_text, tail_text = (problem.in_words(part) for part in parts)
-    detail = f"engine {engine}: head {head_text} + load {load_text} + tail {tail_text}"
-    return Bound("heads_tails", best, engine, detail, parts[1])
+            best, parts = int(values[k]), (int(a), grid.served(int(energy[k]), demand.units), int(tails[k]))
+    what = "channel" if demand.kind == "channel" else "engine"
+    head_text, load_text, tail_text = (problem.in_words(grid.ticks(part)) for part in parts)
+    detail = f"{what} {demand.name}: head {head_text} + load {load_text} + tail {tail_text}"
+    return Bound("heads_tails", grid.ticks(best), demand.name, detail, grid.ticks(parts[1]))
 
 
 def _few(values: Ints) -> Ints:
@@ -176,13 +185,12 @@ def _few(values: Ints) -> Ints:
     return kept
 
 
-def _steady_interval(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound | None:
+def _steady_interval(problem: Problem, demand: Demand, ht: HeadsTails, grid: Grid) -> Bound | None:
     """Tiles of one task whose stages share an engine: first head + tiles x (sum of stage work) + last tail.
 
     The steady interval of a tile is at least the work that all its stages together bring to an engine:
     max(tA, tB + tD, tC) where stages B and D share one.
     """
-    engine = problem.engines[demand.engine]
     best: Bound | None = None
     rows: dict[str, list[int]] = {}
     for k, i in enumerate(demand.ops):
@@ -193,11 +201,11 @@ def _steady_interval(problem: Problem, demand: Demand, ht: HeadsTails) -> Bound 
         tiles = {problem.ops[i].tile for i in members}
         if len(stages) < 2 or len(tiles) < 2:
             continue
-        work = -(-int(demand.energy[ks].sum()) // demand.units)
+        work = grid.served(int(demand.energy[ks].sum()), demand.units)
         value = (
             int((ht.head[members] + demand.lead[ks]).min()) + work + int((ht.tail[members] + demand.trail[ks]).min())
         )
-        if best is None or value > best.ticks:
-            detail = f"stages {' + '.join(stages)} of {task} share {engine.name} over {len(tiles)} tiles"
-            best = Bound("steady_interval", value, engine.name, detail)
+        if best is None or grid.ticks(value) > best.ticks:
+            detail = f"stages {' + '.join(stages)} of {task} share {demand.name} over {len(tiles)} tiles"
+            best = Bound("steady_interval", grid.ticks(value), demand.name, detail)
     return best

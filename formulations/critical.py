@@ -30,7 +30,7 @@ def guards_for_critical_blocks(
     spare = [int(simulated.makespan - end - tail) for end, tail in zip(simulated.ended, ht.tail, strict=True)]
     found: list[tuple[float, Guards]] = []
     for engine in problem.engines:
-        if engine.units != 1:
+        if engine.units != 1 or engine.kind == "share":
             continue
         block: list[Span] = []
         for span in [*_spans(problem, decision, simulated, engine.name), (simulated.makespan + 1, 0, -1)]:
@@ -55,6 +55,9 @@ def critical_waiters(problem: Problem, decision: Decision, simulated: Simulated)
             end = simulated.start[i] + mode.overhead_ticks + use.ticks
             for u in units:
                 released.setdefault((use.engine, u, end), []).append(i)
+    givers: dict[int, list[int]] = {}
+    for giver, i in decision.flows:
+        givers.setdefault(i, []).append(giver)
     last = max(range(len(problem.ops)), key=lambda i: simulated.ended[i])
     seen, stack = {last}, [last]
     waits: list[tuple[float, int]] = []
@@ -64,7 +67,7 @@ def critical_waiters(problem: Problem, decision: Decision, simulated: Simulated)
         ready = max((simulated.ended[p] for p in problem.predecessors[i]), default=problem.entry_ticks)
         if start > ready:
             waits.append((ready - start, i))
-        before = [p for p in problem.predecessors[i] if simulated.ended[p] == start]
+        before = [p for p in (*problem.predecessors[i], *givers.get(i, ())) if simulated.ended[p] == start]
         uses = problem.ops[i].modes[decision.modes[i]].uses
         for use, units in zip(uses, decision.units[i], strict=True):
             for u in units:
@@ -101,7 +104,7 @@ def _in_block(
 
 def _what_it_delays(problem: Problem, simulated: Simulated, op: int) -> int:
     """Follow the successor that starts soonest, until one takes all units of an engine."""
-    units = {engine.name: engine.units for engine in problem.engines if engine.kind != "pipe"}
+    units = {engine.name: engine.units for engine in problem.engines if engine.kind in ("worker", "resource")}
     for _ in range(HOPS):
         if not problem.successors[op]:
             return op

@@ -47,12 +47,14 @@ class Simulated:
     Whole numbers where nothing slows an op, else floats: the exact times are for those who quote them.
 
     ``start`` is where an op begins, ``transfer_start`` where a transfer takes its pipes (for other ops the start),
-    ``ended`` when the end is known. ``late`` says that an op misses its deadline: such a decision is no solution.
+    ``done`` when the result exists, ``ended`` when that is known. ``late`` says that an op misses its deadline: such a
+    decision is no solution.
     """
 
     makespan: float
     start: tuple[float, ...]
     transfer_start: tuple[float, ...]
+    done: tuple[float, ...]
     ended: tuple[float, ...]
     late: bool = False
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
+from hexloom.formulations.flows import share_flows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -40,6 +41,7 @@ class Policy:
     ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
     so that they move while the workers are busy, or when someone waits for nothing else. ``careful`` lets nobody
     take scratchpad bytes that others need to end what they have begun. At most ``depth`` tiles of a task hold bytes.
+    ``stretch`` tells how much longer the work of each op is expected to take because others slow it.
     """
 
     priority: tuple[float, ...]
@@ -48,6 +50,7 @@ class Policy:
     lazy: frozenset[int] = frozenset()
     careful: bool = False
     depth: int | None = None
+    stretch: tuple[float, ...] | None = None
 
 
 @dataclass
@@ -57,7 +60,7 @@ class Dispatch:
     problem: Problem
     policy: Policy
     scratch: ScratchState
-    now: int = 0
+    now: float = 0
     actions: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -72,18 +75,25 @@ class Dispatch:
             self.successors[before].append(after)
             self.missing[after] += 1
         self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
-        self.busy_until = {e.name: [self.now] * e.units for e in problem.engines if e.kind != "pipe"}
+        counted = ("pipe", "share")
+        self.busy_until: dict[str, list[float]] = {
+            e.name: [self.now] * e.units for e in problem.engines if e.kind not in counted
+        }
+        self.left = dict(problem.shares)
+        self.holders: dict[int, float] = {}
+        self.moments: list[int] = []
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
         every_mode = [m for op in problem.ops for m in op.modes if m.dma is not None]
-        pipes = [{use.engine for use in mode.uses if use.ticks > 0} for mode in every_mode]
+        pipes = [{u.engine for u in m.uses if u.ticks > 0 and u.engine in self.pipe_units} for m in every_mode]
         self.shared_pipes: set[str] = set.intersection(*pipes) if pipes else set()
         self.pipe_load = dict.fromkeys(self.pipe_units, 0)
         self.pipes_changed = False
-        self.pending: list[tuple[int, int]] = []
-        self.events: list[tuple[int, int, int, str]] = []
+        self.pending: list[tuple[float, int]] = []
+        self.events: list[tuple[float, int, int, str]] = []
         self.ready: dict[Hashable, list[Ready]] = {}
         self.wishes = [
-            _wish(op.modes if m == ANY else (op.modes[m],)) for op, m in zip(problem.ops, policy.modes, strict=True)
+            _wish(problem, op.modes if m == ANY else (op.modes[m],))
+            for op, m in zip(problem.ops, policy.modes, strict=True)
         ]
         self.deferred: list[int] = []
         self.too_long = False
@@ -110,7 +120,8 @@ class Dispatch:
 
     def decision(self, offsets: tuple[int, ...]) -> Decision:
         """Return what was decided, with the addresses found for it."""
-        return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards)
+        flows = share_flows(self.problem, self.chosen, self.units, self.moments)
+        return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards, flows)
 
     def _offer(self, action: int, like: int) -> None:
         if action in self.policy.lazy:
@@ -143,7 +154,7 @@ class Dispatch:
     def _start_ready(self) -> bool:
         """Start what can start now, most urgent first; what is blocked on units keeps the less urgent off them."""
         self._offer_deferred(lambda i: not self._can_wait(i))
-        reserved: dict[str, int] = {}
+        reserved: dict[str, float] = {}
         hungry = False
         moved = False
         heads = [(items[0], 0, wish) for wish, items in self.ready.items() if items]
@@ -233,7 +244,7 @@ class Dispatch:
         heapq.heappush(self.events, (end, OBSERVED, i, ""))
         return True
 
-    def _choose(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
+    def _choose(self, i: int, reserved: dict[str, float]) -> tuple[tuple[int, ...], ...] | None:
         """Find units for op ``i``; where its mode is open, choose the mode too."""
         self.too_long = False
         if self.policy.modes[i] != ANY:
@@ -252,7 +263,7 @@ class Dispatch:
                 return units
         return None
 
-    def _find_units(self, i: int, reserved: dict[str, int]) -> tuple[tuple[int, ...], ...] | None:
+    def _find_units(self, i: int, reserved: dict[str, float]) -> tuple[tuple[int, ...], ...] | None:
         """Return free unit ids per use, or None; then mark until when its units are kept for it."""
         mode = self.modes[i]
         if mode.dma is not None:
@@ -261,11 +272,13 @@ class Dispatch:
             limit = reserved.get(mode.dma.owner_engine)
             if limit is not None and self.now + mode.dma.issue_ticks > limit:
                 return None
-            return ((),) * len(mode.uses)
+            return ((),) * len(mode.uses) if self._has_shares(mode, reserved) else None
+        if not self._has_shares(mode, reserved):
+            return None
         found: list[tuple[int, ...]] = []
         blocked = False
         for use in mode.uses:
-            if use.ticks == 0:
+            if use.ticks == 0 or use.engine in self.left:
                 found.append(())
                 continue
             busy = self.busy_until[use.engine]
@@ -282,10 +295,39 @@ class Dispatch:
                 found.append(ids)
         return None if blocked else tuple(found)
 
+    def _has_shares(self, mode: Mode, reserved: dict[str, float]) -> bool:
+        """Whether there is enough of every share; if not, mark when there may be."""
+        blocked = False
+        for use in self.problem.share_uses(mode):
+            limit = reserved.get(use.engine)
+            if use.units > self.left[use.engine]:
+                blocked = True
+                until = self._enough_at(use)
+                reserved[use.engine] = until if limit is None else min(until, limit)
+            elif limit is not None and self.now + mode.duration_ticks > limit:
+                self.too_long = True
+                return False
+        return not blocked
+
+    def _enough_at(self, use: Use) -> float:
+        """When holders will have given back what ``use`` wants, as far as their modes tell."""
+        left = self.left[use.engine]
+        for i, until in sorted(self.holders.items(), key=lambda held: held[1]):
+            left += sum(u.units for u in self.problem.share_uses(self.modes[i]) if u.engine == use.engine)
+            if left >= use.units:
+                return max(until, self.now)
+        return self.now
+
     def _start(self, i: int, units: tuple[tuple[int, ...], ...]) -> None:
         mode = self.modes[i]
         self.actions.append(i)
+        self.moments.append(i)
         self.units[i] = units
+        shares = self.problem.share_uses(mode)
+        for use in shares:
+            self.left[use.engine] -= use.units
+        if shares:
+            self.holders[i] = self.now + mode.duration_ticks
         if mode.dma is not None:
             for pipe, use in self.pipe_uses(i).items():
                 self.pipe_load[pipe] += use.ticks
@@ -297,21 +339,26 @@ class Dispatch:
             return
         for use, ids in zip(mode.uses, units, strict=True):
             if ids:
-                end = self.now + mode.overhead_ticks + use.ticks
+                end = self.now + mode.overhead_ticks + self._work(i, use.ticks)
                 for u in ids:
                     self.busy_until[use.engine][u] = end
                 heapq.heappush(self.events, (end, RELEASE, i, ""))
         if mode.duration_ticks == 0:
             self._finish(i)
         else:
-            heapq.heappush(self.events, (self.now + mode.duration_ticks, DONE, i, ""))
+            done = self.now + mode.overhead_ticks + self._work(i, mode.latency_ticks)
+            heapq.heappush(self.events, (done, DONE, i, ""))
+
+    def _work(self, i: int, ticks: int) -> float:
+        """Return how long ``ticks`` of work of op ``i`` are expected to take."""
+        return ticks if self.policy.stretch is None else ticks * self.policy.stretch[i]
 
     def _start_transfers(self) -> bool:
         """Give free pipes to the transfers that were issued first."""
         if not self.pipes_changed:
             return False
         self.pipes_changed = False
-        left: list[tuple[int, int]] = []
+        left: list[tuple[float, int]] = []
         full = {name for name, free in self.pipe_units.items() if free == 0}
         for position, item in enumerate(self.pending):
             i = item[1]
@@ -327,18 +374,22 @@ class Dispatch:
                 if self.pipe_units[pipe] == 0:
                     full.add(pipe)
                 for _ in range(use.units):
-                    heapq.heappush(self.events, (self.now + use.ticks, PIPE_FREE, i, pipe))
-            heapq.heappush(self.events, (self.now + self.modes[i].latency_ticks, DONE, i, ""))
+                    heapq.heappush(self.events, (self.now + self._work(i, use.ticks), PIPE_FREE, i, pipe))
+            heapq.heappush(self.events, (self.now + self._work(i, self.modes[i].latency_ticks), DONE, i, ""))
         started = len(left) < len(self.pending)
         self.pending = left
         return started
 
     def pipe_uses(self, i: int) -> dict[str, Use]:
         """Return the pipes that transfer ``i`` takes."""
-        return {use.engine: use for use in self.modes[i].uses if use.ticks > 0}
+        return {use.engine: use for use in self.modes[i].uses if use.ticks > 0 and use.engine in self.pipe_units}
 
     def _finish(self, i: int) -> None:
         self.unfinished -= 1
+        self.moments.append(~i)
+        if self.holders.pop(i, None) is not None:
+            for use in self.problem.share_uses(self.modes[i]):
+                self.left[use.engine] += use.units
         self.scratch.finish(i)
         for s in self.successors[i]:
             self.missing[s] -= 1
@@ -346,24 +397,24 @@ class Dispatch:
                 self._offer(s, s)
 
 
-def _wish(modes: Sequence[Mode]) -> Hashable:
+def _wish(problem: Problem, modes: Sequence[Mode]) -> Hashable:
     """Return what an op needs to start, as a key: ops with equal wishes are blocked together."""
     return tuple(
-        (mode.dma.owner_engine, mode.dma.owner_unit)
+        (mode.dma.owner_engine, mode.dma.owner_unit, *((u.engine, u.units) for u in problem.share_uses(mode)))
         if mode.dma is not None
         else tuple((use.engine, use.units, use.unit_ids) for use in mode.uses if use.ticks > 0)
         for mode in modes
     )
 
 
-def _free_units(use: Use, busy: Sequence[int], now: int) -> tuple[int, ...] | None:
+def _free_units(use: Use, busy: Sequence[float], now: float) -> tuple[int, ...] | None:
     if use.unit_ids is not None:
         return use.unit_ids if all(busy[u] <= now for u in use.unit_ids) else None
     free = [u for u, until in enumerate(busy) if until <= now]
     return tuple(free[: use.units]) if len(free) >= use.units else None
 
 
-def _available_at(use: Use, busy: Sequence[int]) -> int:
+def _available_at(use: Use, busy: Sequence[float]) -> float:
     if use.unit_ids is not None:
         return max(busy[u] for u in use.unit_ids)
     return sorted(busy)[use.units - 1]

@@ -19,7 +19,7 @@ class Shortfall:
     address; ``rounding`` is the part of ``need`` that comes from granules and alignment.
     """
 
-    kind: Literal["units", "bytes", "largest_gap", "pin", "order", "deadline", "search"]
+    kind: Literal["units", "channel", "bytes", "largest_gap", "pin", "order", "deadline", "search"]
     op: str | None
     resource: str
     need: int
@@ -54,6 +54,18 @@ def _units(problem: Problem) -> Shortfall | None:
             return Shortfall(
                 "units", op.name, worst.engine, worst.units, engines[worst.engine].units, f"units of {worst.engine}"
             )
+    return None
+
+
+def channel_shortfall(problem: Problem) -> Shortfall | None:
+    """Return the first op that under rule ``rigid`` has no mode: each demands more of a channel than it has."""
+    capacity = {channel.name: channel.capacity for channel in problem.channels}
+    for op in problem.ops:
+        # A mode that takes no time demands nothing.
+        over = [[p for p in mode.pulls if p.rate > capacity[p.channel] and mode.latency_ticks] for mode in op.modes]
+        if all(over):
+            least = min((pulls[0] for pulls in over), key=lambda p: p.rate - capacity[p.channel])
+            return Shortfall("channel", op.name, least.channel, least.rate, capacity[least.channel], "of the channel")
     return None
 
 

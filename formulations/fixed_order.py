@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.problem import Mode, Problem
 
-Kind = Literal["own", "dependency", "unit", "address", "guard", "pipe"]
+Kind = Literal["own", "dependency", "unit", "address", "guard", "share", "pipe"]
 
 START, MOVED, LOOKED, KNOWN = range(4)
 """Moments of an op: it begins, its transfer gets its pipes, its owner begins to wait for it, its end is known."""
@@ -94,9 +94,11 @@ def _edges(
     for i, preds in enumerate(problem.predecessors):
         edges += [(4 * p + KNOWN, 4 * i + START, 0, "dependency") for p in preds]
     edges += [(4 * a + KNOWN, 4 * b + START, 0, "guard") for a, b in decision.guards]
+    edges += [(4 * a + KNOWN, 4 * b + START, 0, "share") for a, b in decision.flows]
     edges += [(4 * a + KNOWN, 4 * b + START, 0, "address") for a, b in _address_pairs(problem, decision)]
     edges += _unit_edges(problem, decision, modes)
-    return edges + _pipe_edges(simulated, modes)
+    pipes = {engine.name for engine in problem.engines if engine.kind == "pipe"}
+    return edges + _pipe_edges(simulated, modes, pipes)
 
 
 def _address_pairs(problem: Problem, decision: Decision) -> set[tuple[int, int]]:
@@ -144,13 +146,13 @@ def _unit_edges(problem: Problem, decision: Decision, modes: list[Mode]) -> list
     ]
 
 
-def _pipe_edges(simulated: Simulated, modes: list[Mode]) -> list[tuple[Node, Node, int, Kind]]:
+def _pipe_edges(simulated: Simulated, modes: list[Mode], pipes: set[str]) -> list[tuple[Node, Node, int, Kind]]:
     """Return an edge for any two transfers that had one pipe one after the other."""
     moved = simulated.transfer_start
     users: dict[str, list[tuple[int, int]]] = {}
     for i, mode in enumerate(modes):
         for use in mode.uses if mode.dma is not None else ():
-            if use.ticks > 0:
+            if use.ticks > 0 and use.engine in pipes:
                 users.setdefault(use.engine, []).append((i, use.ticks))
     return [
         (4 * a + MOVED, 4 * b + MOVED, ticks, "pipe")

@@ -2,19 +2,27 @@
 
 The head of an op is a lower bound on its start in any schedule, its tail one on the time from its end (when its
 result can be used) to the makespan. Both count the longest path *and* the work that an op's ancestors bring to each
-engine: before the first matrix job of a matmul can start, all its activations must have passed the one DMA pipe.
+engine and channel: before the first matrix job of a matmul can start, all its activations must have passed the one
+DMA pipe. Where ops slow each other times are no whole ticks, so all is computed in a fine part of a tick.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import lcm
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from hexloom.formulations.problem import slows
+from hexloom.formulations.ticks import whole
+
 if TYPE_CHECKING:
-    from hexloom.formulations.problem import Mode, Problem
+    from collections.abc import Callable
+
+    from hexloom.formulations.problem import Engine, Mode, Problem, Rule
 
 Ints = npt.NDArray[np.int64]
 
@@ -24,15 +32,68 @@ DENSE_LIMIT = 4096
 FAR = np.int64(2**62)
 
 
-@dataclass(frozen=True)
-class Demand:
-    """The least that ops ask of one engine.
+FINEST = 2**10
+"""Where ops slow each other, parts of a tick are so small if the numbers stay exact."""
 
-    ``ops`` are their positions; ``energy`` is units times ticks, the smallest over the modes; the work on the
-    engine starts at least ``lead`` ticks after the op and ends at least ``trail`` ticks before its result.
+MOST_ENERGY = 2**61
+"""Units times parts of ticks of all ops stay below this: sums are taken in 64 bits."""
+
+
+class Grid:
+    """The parts of a tick in which bounds are computed: one where times are whole, else many.
+
+    Parameters
+    ----------
+    problem, rule
+        What runs, and how channels are shared. Under rules that slow nobody all times are whole ticks.
     """
 
-    engine: int
+    def __init__(self, problem: Problem, rule: Rule) -> None:
+        self.shared = slows(rule)
+        self.scale = 1
+        if not self.shared:
+            return
+        self._capacity = {channel.name: channel.capacity for channel in problem.channels}
+        widest = max([1, *(pull.rate for op in problem.ops for mode in op.modes for pull in mode.pulls)])
+        widest = max([widest, *(use.units for op in problem.ops for mode in op.modes for use in mode.uses)])
+        most = MOST_ENERGY // max(1, widest * problem.horizon_ticks)
+        units = lcm(*(engine.units for engine in problem.engines if engine.kind != "share"))
+        self.scale = units if units <= most else 1
+        while self.scale * 2 <= min(most, units * FINEST):
+            self.scale *= 2
+
+    def served(self, energy: int, units: int) -> int:
+        """Return how long ``units`` take for ``energy``: up to the next tick where times are whole."""
+        return energy // units if self.shared else -(-energy // units)
+
+    def ticks(self, parts: int) -> int | Fraction:
+        """Return a time in ticks."""
+        return parts if self.scale == 1 else whole(Fraction(parts, self.scale))
+
+    def work(self, mode: Mode, ticks: int) -> int:
+        """Return how long ``ticks`` of work take at the speed of an op that is alone."""
+        if not self.shared:
+            return ticks
+        slow = max([Fraction(1), *(Fraction(pull.rate, self._capacity[pull.channel]) for pull in mode.pulls)])
+        return int(ticks * self.scale * slow)
+
+    def duration(self, mode: Mode) -> int:
+        """Return the shortest time from start to a result that others can use."""
+        if mode.dma is None:
+            return mode.overhead_ticks * self.scale + self.work(mode, mode.latency_ticks)
+        return (mode.dma.issue_ticks + mode.dma.poll_ticks) * self.scale + self.work(mode, mode.latency_ticks)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The least that ops ask of one engine or channel, in parts of ticks.
+
+    ``ops`` are their positions; ``energy`` is units times time, the smallest over the modes; the work starts at least
+    ``lead`` after the op and ends at least ``trail`` before its result. ``name`` and ``kind`` are those of the engine.
+    """
+
+    name: str
+    kind: Literal["worker", "resource", "share", "pipe", "channel"]
     units: int
     ops: Ints
     energy: Ints
@@ -40,51 +101,82 @@ class Demand:
     trail: Ints
 
 
-def engine_demands(problem: Problem) -> list[Demand]:
-    """Return what each engine must serve, for engines that some op cannot avoid."""
+Part = tuple[int, int, int]
+"""Energy, time from the op's start to it, time from its end to the result."""
+
+
+def engine_demands(problem: Problem, grid: Grid) -> list[Demand]:
+    """Return what each engine, and where they are shared each channel, must serve: what no mode of an op avoids."""
     found: list[Demand] = []
-    for e, engine in enumerate(problem.engines):
-        rows = []
-        for i, op in enumerate(problem.ops):
-            parts = [_on_engine(mode, engine.name) for mode in op.modes]
-            energy = min(p[0] for p in parts)
-            if energy > 0:
-                rows.append((i, energy, min(p[1] for p in parts), min(p[2] for p in parts)))
+    for engine in problem.engines:
+        rows = _rows(problem, lambda mode, engine=engine: _on_engine(mode, engine, grid))  # type: ignore[misc]
         if rows:
-            ops, energy_column, lead, trail = (np.array(c, dtype=np.int64) for c in zip(*rows, strict=True))
-            found.append(Demand(e, engine.units, ops, energy_column, lead, trail))
+            found.append(Demand(engine.name, engine.kind, engine.units, *rows))
+    for channel in problem.channels if grid.shared else ():
+        rows = _rows(problem, lambda mode, name=channel.name: _on_channel(mode, name, grid))  # type: ignore[misc]
+        if rows:
+            found.append(Demand(channel.name, "channel", channel.capacity, *rows))
     return found
 
 
-def _on_engine(mode: Mode, engine: str) -> tuple[int, int, int]:
-    """Energy on the engine, ticks from the op's start to it, ticks from its end to the result."""
+def _rows(problem: Problem, ask: Callable[[Mode], Part]) -> tuple[Ints, Ints, Ints, Ints] | None:
+    rows = []
+    for i, op in enumerate(problem.ops):
+        parts = [ask(mode) for mode in op.modes]
+        energy = min(p[0] for p in parts)
+        if energy > 0:
+            rows.append((i, energy, min(p[1] for p in parts), min(p[2] for p in parts)))
+    if not rows:
+        return None
+    ops, energies, lead, trail = (np.array(c, dtype=np.int64) for c in zip(*rows, strict=True))
+    return ops, energies, lead, trail
+
+
+def _on_engine(mode: Mode, engine: Engine, grid: Grid) -> Part:
+    """Return what a mode asks of an engine; a share is held for the whole life of the op."""
     dma = mode.dma
     for use in mode.uses:
-        if use.engine == engine and use.ticks > 0:
+        if use.engine == engine.name and use.ticks > 0:
+            if engine.kind == "share":
+                return use.units * grid.duration(mode), 0, 0
+            held, rest = grid.work(mode, use.ticks), grid.work(mode, mode.latency_ticks - use.ticks)
             if dma is None:
-                return use.units * (mode.overhead_ticks + use.ticks), 0, mode.latency_ticks - use.ticks
-            return use.units * use.ticks, dma.issue_ticks, mode.latency_ticks - use.ticks + dma.poll_ticks
-    if dma is not None and dma.owner_engine == engine:
-        return dma.issue_ticks + dma.poll_ticks, 0, 0
+                return use.units * (mode.overhead_ticks * grid.scale + held), 0, rest
+            return use.units * held, dma.issue_ticks * grid.scale, rest + dma.poll_ticks * grid.scale
+    if dma is not None and dma.owner_engine == engine.name:
+        return (dma.issue_ticks + dma.poll_ticks) * grid.scale, 0, 0
     return 0, 0, 0
+
+
+def _on_channel(mode: Mode, channel: str, grid: Grid) -> Part:
+    rate = next((pull.rate for pull in mode.pulls if pull.channel == channel), 0)
+    before, behind = (mode.overhead_ticks, 0) if mode.dma is None else (mode.dma.issue_ticks, mode.dma.poll_ticks)
+    return rate * mode.latency_ticks * grid.scale, before * grid.scale, behind * grid.scale
 
 
 @dataclass(frozen=True)
 class HeadsTails:
-    """Lower bounds in ticks per op: start, shortest duration, and time from its result to the end."""
+    """Lower bounds per op: start, shortest duration, and time from its result to the end; in ticks, or finer."""
 
     head: Ints
     duration: Ints
     tail: Ints
 
+    def in_ticks(self, grid: Grid) -> HeadsTails:
+        """Return the same in whole ticks, rounded down."""
+        if grid.scale == 1:
+            return self
+        return HeadsTails(self.head // grid.scale, self.duration // grid.scale, self.tail // grid.scale)
 
-def heads_and_tails(problem: Problem, demands: list[Demand]) -> HeadsTails:
-    """Return heads and tails of all ops of ``problem``."""
+
+def heads_and_tails(problem: Problem, demands: list[Demand], grid: Grid) -> HeadsTails:
+    """Return heads and tails of all ops of ``problem`` in parts of ticks."""
     n = len(problem.ops)
-    duration = np.array([min(m.duration_ticks for m in op.modes) for op in problem.ops], dtype=np.int64)
-    forward = _heads(problem.topological_order, problem.predecessors, duration, demands, problem.entry_ticks)
-    mirrored = [Demand(d.engine, d.units, d.ops, d.energy, lead=d.trail, trail=d.lead) for d in demands]
-    backward = _heads(problem.topological_order[::-1], problem.successors, duration, mirrored, 0)
+    duration = np.array([min(grid.duration(m) for m in op.modes) for op in problem.ops], dtype=np.int64)
+    entry = problem.entry_ticks * grid.scale
+    forward = _heads(problem.topological_order, problem.predecessors, duration, demands, entry, grid)
+    mirrored = [replace(d, lead=d.trail, trail=d.lead) for d in demands]
+    backward = _heads(problem.topological_order[::-1], problem.successors, duration, mirrored, 0, grid)
     assert len(forward) == len(backward) == n
     return HeadsTails(forward, duration, backward)
 
@@ -95,6 +187,7 @@ def _heads(
     duration: Ints,
     demands: list[Demand],
     entry: int,
+    grid: Grid,
 ) -> Ints:
     n = len(order)
     head = np.full(n, entry, dtype=np.int64)
@@ -122,5 +215,5 @@ def _heads(
                 continue
             first = int((head[demand.ops] + demand.lead)[mine].min())
             last = int((reach + demand.trail)[mine].min())
-            head[i] = max(head[i], first + -(-energy // demand.units) + last)
+            head[i] = max(head[i], first + grid.served(energy, demand.units) + last)
     return head

@@ -163,7 +163,7 @@ class LocalSearch:
         if not simulated.late and (self._best is None or simulated.makespan < self._best[1]):
             self._best = decision, simulated.makespan
             if self.on_progress is not None:
-                self.on_progress(simulated.makespan, self.bounds.best.ticks)
+                self.on_progress(simulated.makespan, float(self.bounds.best.ticks))
         return simulated
 
     def _try(self, policy: Policy) -> _Tried | None:

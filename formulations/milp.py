@@ -128,8 +128,9 @@ def _ways(problem: Problem, op: Op) -> Iterator[_Way]:
             if use.ticks == 0:
                 continue
             engine = engines[use.engine]
-            # A unit without a thread is free for others only when the result is known.
-            ticks = mode.duration_ticks if engine.kind == "resource" else mode.overhead_ticks + use.ticks
+            # A unit without a thread, or a part of a share, is free for others only when the result is known.
+            late = engine.kind in ("resource", "share")
+            ticks = mode.duration_ticks if late else mode.overhead_ticks + use.ticks
             if engine.name not in fixed:
                 choices.append([((engine.name, None, use.units, ticks),)])
                 continue

@@ -22,6 +22,11 @@ MAX_RATE = 10**12
 """Largest capacity of a channel, and largest demand on it: bytes per second of any machine fit in MB/s."""
 
 
+def slows(rule: Rule) -> bool:
+    """Whether ops slow each other under ``rule``: then times are no whole ticks."""
+    return rule not in ("none", "rigid")
+
+
 class Frozen(BaseModel):
     """Base of all data here: frozen, and closed against unknown keys."""
 
@@ -68,7 +73,8 @@ class Pull(Frozen):
 class Use(Frozen):
     """``units`` units of one engine, held for ``ticks`` from the start of the op (of the transfer, for a pipe).
 
-    A use of zero ticks takes nothing: a marker op needs no engine. ``unit_ids`` fixes the units.
+    A use of zero ticks takes nothing: a marker op needs no engine. ``unit_ids`` fixes the units. A share is held until
+    the end of the op is known, whatever its ticks.
     """
 
     engine: str

@@ -1,6 +1,7 @@
 """The order in which the ways of solving are tried: list schedules and local search, then CP-SAT from the best.
 
-Small problems go to the exact search over events before CP-SAT.
+Small problems go to the exact search over events before CP-SAT. Where ops slow each other, the best plan that knows
+nothing of it is where `hexloom.formulations.shared_search` begins.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
 from hexloom.formulations.fixed_order import drop_useless_guards
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.search import search_flat
 from hexloom.formulations.local_search import Limit, LocalSearch
+from hexloom.formulations.shared_search import SharedSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Problem, Rule
 
 LOCAL_SHARE, LOCAL_SHARE_LARGE, LARGE_OPS = 0.5, 0.8, 1000
 """Share of the time for local search, for problems of up to and above so many ops; CP-SAT starts from its best."""
@@ -57,6 +60,37 @@ class Found:
     notes: tuple[str, ...] = ()
     plan_bound: float = 0
     by_events: bool = False
+
+
+UNAWARE_SHARE = 0.3
+"""Where ops slow each other, share of the time for a plan that ignores it."""
+
+
+def search_shared(
+    problem: Problem,
+    rule: Rule,
+    bounds: Bounds,
+    evaluators: Callable[[Rule], Evaluate],
+    incumbents: tuple[Decision, ...],
+    seconds: float,
+    seed: int | None,
+    on_progress: Callable[[float, float], None] | None = None,
+) -> Found:
+    """Do what `search` does under a ``rule`` by which ops slow each other; ``evaluators`` gives a rule's simulator."""
+    started = time.monotonic()
+    free = lower_bounds(problem)
+    unaware = search(problem, free, evaluators("none"), incumbents, seconds * UNAWARE_SHARE, seed)
+    if unaware.best is None:
+        return unaware
+    left = seconds * (1 - UNAWARE_SHARE) if seed is not None else seconds - (time.monotonic() - started)
+    limit = Limit(max(0.0, left), deterministic=seed is not None)
+    limit.interrupted = unaware.interrupted
+    local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
+    local.run((*incumbents, unaware.best[0]))
+    best = local.best
+    if best is not None:
+        best = drop_useless_guards(problem, best[0], evaluators(rule))
+    return Found(best, 0, unaware.evaluations + local.evaluations, False, limit.interrupted, notes=unaware.notes)
 
 
 def search(
@@ -104,11 +138,11 @@ def _search(
         share = left * EVENT_SHARE
         counted = int(share * STATES_PER_SECOND) + 1
         limits = SearchLimits(seconds=share) if seed is None else SearchLimits(states=counted)
-        events = search_events(problem, bounds.heads_tails, evaluate, best, lower, limits)
+        events = search_events(problem, bounds.heads_tails, evaluate, best, int(lower), limits)
         if events.best is not None and events.best is not best:
             best = drop_useless_guards(problem, events.best[0], evaluate)
             if on_progress is not None:
-                on_progress(best[1].makespan, lower)
+                on_progress(best[1].makespan, float(lower))
         if events.infeasible:
             return Found(None, 0, found.evaluations, True, False, by_events=True)
         if events.proven and best is not None:
@@ -119,7 +153,7 @@ def _search(
         if events.interrupted:
             return Found(best, 0, found.evaluations, False, True, plan_bound=plan_bound)
         left = left - share if seed is not None else seconds - (time.monotonic() - started)
-    improved = search_flat(guard, problem, bounds.heads_tails, evaluate, best, lower, left, seed, on_progress)
+    improved = search_flat(guard, problem, bounds.heads_tails, evaluate, best, int(lower), left, seed, on_progress)
     if improved.decision is not None and improved.simulated is not None:
         best = improved.decision, improved.simulated
     bound = improved.bound if improved.bound > lower else 0

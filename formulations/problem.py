@@ -11,11 +11,12 @@ import hashlib
 import heapq
 from fractions import Fraction
 from functools import cached_property
+from math import gcd
 from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from hexloom.formulations.mode import MAX_RATE, MAX_UNITS, Channel, Dma, Engine, Frozen, Mode, Pull, Rule, Use
+from hexloom.formulations.mode import MAX_RATE, MAX_UNITS, Channel, Dma, Engine, Frozen, Mode, Pull, Rule, Use, slows
 
 __all__ = [
     "MAX_RATE",
@@ -34,6 +35,7 @@ __all__ = [
     "Rule",
     "Scratchpad",
     "Use",
+    "slows",
 ]
 
 MAX_TICKS = 2**53 - 1
@@ -275,15 +277,62 @@ class Problem(Frozen):
         """Length of a tick in microseconds."""
         return None if self.tick_us is None else Fraction(self.tick_us)
 
-    def in_words(self, ticks: int) -> str:
+    def in_words(self, ticks: int | Fraction) -> str:
         """Return a time with its unit: microseconds where a tick has a length, else ticks."""
         if self.tick is None:
-            return f"{ticks} ticks"
+            return f"{ticks if isinstance(ticks, int) else round(float(ticks), 6)} ticks"
         return f"{float(ticks * self.tick):.15g} us"
+
+    @cached_property
+    def shares(self) -> dict[str, int]:
+        """The amount of each engine of kind ``share``, by its name."""
+        return {engine.name: engine.units for engine in self.engines if engine.kind == "share"}
+
+    def share_uses(self, mode: Mode) -> tuple[Use, ...]:
+        """Return what ``mode`` holds of shares, from its start until its end is known."""
+        if not self.shares:
+            return ()
+        return tuple(use for use in mode.uses if use.ticks > 0 and use.engine in self.shares)
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, hexadecimal."""
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
+
+    def with_rigid_channels(self) -> Problem:
+        """Return the same problem with rule ``rigid`` in it: a share in place of every channel that someone pulls.
+
+        Every mode gets a further use, its last, of each share that it pulls of. Capacity and demands are divided by
+        what they have in common. A channel called like an engine gives a share with ``channel`` behind its name.
+        """
+        rates: dict[str, list[int]] = {}
+        for mode in {id(mode): mode for op in self.ops for mode in op.modes}.values():
+            for pull in mode.pulls:
+                if pull.rate:
+                    rates.setdefault(pull.channel, []).append(pull.rate)
+        if not rates:
+            return self
+        names = {engine.name for engine in self.engines}
+        shares: dict[str, tuple[str, int]] = {}
+        engines = list(self.engines)
+        for channel in self.channels:
+            if channel.name in rates:
+                name = channel.name
+                while name in names:
+                    name += " channel"
+                names.add(name)
+                common = gcd(channel.capacity, *rates[channel.name])
+                shares[channel.name] = name, common
+                engines.append(Engine(name=name, units=channel.capacity // common, kind="share"))
+        # Ops share their modes, and much is looked up by the identity of a mode: each is changed once.
+        changed: dict[int, Mode] = {}
+        ops = []
+        for op in self.ops:
+            for mode in op.modes:
+                if id(mode) not in changed:
+                    changed[id(mode)] = _holding(mode, shares)
+            ops.append(op.model_copy(update={"modes": tuple(changed[id(mode)] for mode in op.modes)}))
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return Problem(**{**fields, "engines": tuple(engines), "ops": tuple(ops)})
 
     def restricted(self, keep: frozenset[str], name: str | None = None, *, buffers: bool = True) -> Problem:
         """Return the problem of the ops named in ``keep`` alone, with the edges among them, without the entry.
@@ -313,6 +362,18 @@ class Problem(Frozen):
         )
 
 
+def _holding(mode: Mode, shares: dict[str, tuple[str, int]]) -> Mode:
+    """Return ``mode`` with uses in place of its pulls; ``shares``: name and common divisor by channel."""
+    if not mode.pulls:
+        return mode
+    uses = list(mode.uses)
+    for pull in mode.pulls:
+        if pull.rate:
+            name, common = shares[pull.channel]
+            uses.append(Use(engine=name, ticks=mode.latency_ticks, units=pull.rate // common))
+    return mode.model_copy(update={"uses": tuple(uses), "pulls": ()})
+
+
 def _check_mode(op: Op, mode: Mode, engines: dict[str, Engine], channels: list[str]) -> None:
     where = f"op {op.name!r}, mode {mode.name!r}"
     for use in mode.uses:
@@ -321,8 +382,10 @@ def _check_mode(op: Op, mode: Mode, engines: dict[str, Engine], channels: list[s
             raise ValueError(f"{where}: there is no engine {use.engine!r}; known: {', '.join(engines) or 'none'}")
         if engine.kind == "pipe" and mode.dma is None:
             raise ValueError(f"{where}: pipe {use.engine!r} is for DMA; give the mode an owner")
-        if mode.dma is not None and engine.kind != "pipe":
+        if mode.dma is not None and engine.kind not in ("pipe", "share"):
             raise ValueError(f"{where}: a DMA mode holds pipes and its owner, not {use.engine!r}")
+        if engine.kind == "share" and use.unit_ids is not None:
+            raise ValueError(f"{where}: the units of share {use.engine!r} are all one; drop unit_ids")
         if use.unit_ids is not None:
             if len(set(use.unit_ids)) != use.units:
                 raise ValueError(f"{where}: {use.units} units of {use.engine!r}, but unit_ids {use.unit_ids}")

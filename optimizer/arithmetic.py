@@ -1,35 +1,43 @@
 """Heads, tails and the bounds that need no solver, derived a second time from the problem alone.
 
-Nothing here is shared with the formulations but the problem. All numbers are ticks.
+Nothing here is shared with the formulations but the problem. Where nobody slows anybody all numbers are ticks; else
+they count a fine part of a tick, and what is divided is rounded down.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from hexloom.formulations.problem import slows
 
-    from hexloom.formulations.problem import Mode, Problem
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hexloom.formulations.problem import Engine, Mode, Problem, Rule
     from hexloom.optimizer.schedule import BoundRow
 
 PATHS_ONLY = 4096
 """Above so many ops heads and tails follow paths alone: distances between all pairs are too many."""
+
+LARGEST, PARTS = 2**61, 2**10
+"""Units times time stay below the one; the other is the power of two of the parts of a tick."""
 
 Column = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the ops at positions ``ops`` must at least do on an engine.
+    """What the ops at positions ``ops`` must at least do on an engine or channel.
 
-    ``amount`` is units times ticks; it begins ``before`` ticks after the op does and ends ``behind`` ticks before
-    its result is known.
+    ``amount`` is units times time; it begins ``before`` after the op does and ends ``behind`` before its result.
     """
 
     engine: str
@@ -50,44 +58,107 @@ class Windows:
     tail: Column
 
 
-def all_work(problem: Problem) -> list[Work]:
-    """Return the work on every engine, over the modes of each op the least."""
+class Measure:
+    """How time is counted: in ticks, or where ops slow each other in fine parts that also divide by engines' units."""
+
+    def __init__(self, problem: Problem, rule: Rule) -> None:
+        self.slowed = slows(rule)
+        self.fine = 1
+        self._limit = {channel.name: channel.capacity for channel in problem.channels}
+        if self.slowed:
+            numbers = [1]
+            for op in problem.ops:
+                for mode in op.modes:
+                    numbers += [pull.rate for pull in mode.pulls] + [use.units for use in mode.uses]
+            room = LARGEST // (max(numbers) * max(1, problem.horizon_ticks))
+            units = math.lcm(*(engine.units for engine in problem.engines if engine.kind != "share"))
+            self.fine = units if units <= room else 1
+            while 2 * self.fine <= min(room, units * PARTS):
+                self.fine *= 2
+
+    def quotient(self, amount: int, units: int) -> int:
+        """Return the least time in which ``units`` do ``amount``: in whole ticks, or rounded down."""
+        return amount // units if self.slowed else -(-amount // units)
+
+    def alone(self, mode: Mode, ticks: int) -> int:
+        """Return the least time for ``ticks`` of work: a channel may be too small even for one op."""
+        if not self.slowed:
+            return ticks
+        longest = Fraction(ticks)
+        for pull in mode.pulls:
+            longest = max(longest, Fraction(ticks * pull.rate, self._limit[pull.channel]))
+        return math.floor(longest * self.fine)
+
+    def shortest(self, mode: Mode) -> int:
+        """Return the least time from the start of an op to its result."""
+        around = mode.overhead_ticks if mode.dma is None else mode.dma.issue_ticks + mode.dma.poll_ticks
+        return around * self.fine + self.alone(mode, mode.latency_ticks)
+
+
+def all_work(problem: Problem, measure: Measure) -> list[Work]:
+    """Return the work on every engine (and channel, where they are shared), over the modes of each op the least."""
+    asks: list[tuple[str, int, bool, Callable[[Mode], tuple[int, int, int]]]] = [
+        (engine.name, engine.units, engine.kind == "pipe", partial(_ask, engine=engine, measure=measure))
+        for engine in problem.engines
+    ]
+    if measure.slowed:
+        asks += [
+            (channel.name, channel.capacity, False, partial(_bytes, channel=channel.name, fine=measure.fine))
+            for channel in problem.channels
+        ]
     found = []
-    for engine in problem.engines:
+    for name, units, pipe, ask in asks:
         columns: list[tuple[int, int, int, int]] = []
         for i, op in enumerate(problem.ops):
-            ways = [_ask(mode, engine.name) for mode in op.modes]
+            ways = [ask(mode) for mode in op.modes]
             least = min(way[0] for way in ways)
             if least:
                 columns.append((i, least, min(way[1] for way in ways), min(way[2] for way in ways)))
         if columns:
             ops, amount, before, behind = (np.array(c, dtype=np.int64) for c in zip(*columns, strict=True))
-            found.append(Work(engine.name, engine.units, engine.kind == "pipe", ops, amount, before, behind))
+            found.append(Work(name, units, pipe, ops, amount, before, behind))
     return found
 
 
-def _ask(mode: Mode, engine: str) -> tuple[int, int, int]:
+def _ask(mode: Mode, engine: Engine, measure: Measure) -> tuple[int, int, int]:
+    fine = measure.fine
     for use in mode.uses:
-        if use.engine != engine or use.ticks == 0:
+        if use.engine != engine.name or use.ticks == 0:
             continue
-        rest = mode.latency_ticks - use.ticks
+        if engine.kind == "share":
+            # From the start of the op until its end is known.
+            return measure.shortest(mode) * use.units, 0, 0
+        held, rest = measure.alone(mode, use.ticks), measure.alone(mode, mode.latency_ticks - use.ticks)
         if mode.dma is None:
-            return (mode.overhead_ticks + use.ticks) * use.units, 0, rest
-        return use.ticks * use.units, mode.dma.issue_ticks, rest + mode.dma.poll_ticks
-    if mode.dma is not None and mode.dma.owner_engine == engine:
-        return mode.dma.issue_ticks + mode.dma.poll_ticks, 0, 0
+            return (mode.overhead_ticks * fine + held) * use.units, 0, rest
+        return held * use.units, mode.dma.issue_ticks * fine, rest + mode.dma.poll_ticks * fine
+    if mode.dma is not None and mode.dma.owner_engine == engine.name:
+        return (mode.dma.issue_ticks + mode.dma.poll_ticks) * fine, 0, 0
     return 0, 0, 0
 
 
-def windows(problem: Problem) -> Windows:
+def _bytes(mode: Mode, channel: str, fine: int) -> tuple[int, int, int]:
+    rate = sum(pull.rate for pull in mode.pulls if pull.channel == channel)
+    around = (mode.overhead_ticks, 0) if mode.dma is None else (mode.dma.issue_ticks, mode.dma.poll_ticks)
+    return rate * mode.latency_ticks * fine, around[0] * fine, around[1] * fine
+
+
+def windows(problem: Problem, rule: Rule = "none") -> Windows:
+    """Return heads and tails in whole ticks, rounded down."""
+    measure = Measure(problem, rule)
+    found = _windows(problem, measure)
+    return Windows(found.head // measure.fine, found.shortest // measure.fine, found.tail // measure.fine)
+
+
+def _windows(problem: Problem, measure: Measure) -> Windows:
     """Return heads and tails: the longest path, and the work of all ancestors (descendants) on each engine."""
-    shortest = np.array([min(m.duration_ticks for m in op.modes) for op in problem.ops], dtype=np.int64)
-    work = all_work(problem)
+    shortest = np.array([min(measure.shortest(m) for m in op.modes) for op in problem.ops], dtype=np.int64)
+    work = all_work(problem, measure)
     order = list(problem.topological_order)
-    head = _earliest(order, problem.predecessors, shortest, [(w, w.before, w.behind) for w in work])
-    tail = _earliest(order[::-1], problem.successors, shortest, [(w, w.behind, w.before) for w in work])
+    head = _earliest(order, problem.predecessors, shortest, [(w, w.before, w.behind) for w in work], measure)
+    tail = _earliest(order[::-1], problem.successors, shortest, [(w, w.behind, w.before) for w in work], measure)
     # The entry delays every op; it comes after the last op of none.
-    return Windows(head + problem.entry_ticks, shortest, tail)
+    return Windows(head + problem.entry_ticks * measure.fine, shortest, tail)
 
 
 def _earliest(
@@ -95,6 +166,7 @@ def _earliest(
     behind: Sequence[Sequence[int]],
     shortest: Column,
     work: Sequence[tuple[Work, Column, Column]],
+    measure: Measure,
 ) -> Column:
     n = len(order)
     earliest = np.zeros(n, dtype=np.int64)
@@ -118,11 +190,11 @@ def _earliest(
                 first = (earliest[one.ops] + lead)[inside].min()
                 last = (away[i][one.ops] + trail)[inside].min()
                 amount = int(one.amount[inside].sum())
-                earliest[i] = max(earliest[i], first + -(-amount // one.units) + last)
+                earliest[i] = max(earliest[i], first + measure.quotient(amount, one.units) + last)
     return earliest
 
 
-def check_arithmetic(problem: Problem, rows: Sequence[BoundRow]) -> list[str]:
+def check_arithmetic(problem: Problem, rows: Sequence[BoundRow], rule: Rule = "none") -> list[str]:
     """Return a message for every bound that claims more than arithmetic gives.
 
     Rows named ``configuration`` are not arithmetic: `hexloom.optimizer.certificate.check_certificate` checks them; nor
@@ -131,16 +203,18 @@ def check_arithmetic(problem: Problem, rows: Sequence[BoundRow]) -> list[str]:
     claimed = [row for row in rows if row.name not in ("configuration", "search")]
     if not claimed:
         return []
-    work = {one.engine: one for one in all_work(problem)}
-    window = windows(problem)
+    measure = Measure(problem, rule)
+    work = {one.engine: one for one in all_work(problem, measure)}
+    window = _windows(problem, measure)
+    entry = problem.entry_ticks * measure.fine
     messages: list[str] = []
     for row in claimed:
         one = work.get(row.engine or "")
         values: Iterator[int]
         if row.name == "critical_path":
-            values = iter([_path(problem, window)])
+            values = iter([_path(problem, window, entry)])
         elif row.name == "scratchpad":
-            values = iter([_bytes_in_time(problem, window)])
+            values = iter([_bytes_in_time(problem, window, measure)])
         elif row.name not in ("engine_work", "channel_bytes", "heads_tails", "steady_interval"):
             messages.append(f"bound {row.name!r} is not known")
             continue
@@ -148,31 +222,32 @@ def check_arithmetic(problem: Problem, rows: Sequence[BoundRow]) -> list[str]:
             messages.append(f"bound {row.name!r} names engine {row.engine!r}, on which no op must work")
             continue
         elif row.name == "heads_tails":
-            values = _windowed(one, window)
+            values = _windowed(one, window, measure)
         elif row.name == "steady_interval":
-            values = _intervals(problem, one, window)
+            values = _intervals(problem, one, window, measure)
         else:
-            values = iter([problem.entry_ticks - (-int(one.amount.sum()) // one.units)])
+            values = iter([entry + measure.quotient(int(one.amount.sum()), one.units)])
         best = 0
         for value in values:
             best = max(best, value)
-            if best >= row.ticks:
+            if best >= row.ticks * measure.fine:
                 break
-        if best < row.ticks:
+        if best < row.ticks * measure.fine:
+            gives = best if measure.fine == 1 else float(Fraction(best, measure.fine))
             where = f" of {row.engine}" if row.engine is not None else ""
-            messages.append(f"bound {row.name!r}{where} claims {row.ticks} ticks, but arithmetic gives {best}")
+            messages.append(f"bound {row.name!r}{where} claims {row.ticks} ticks, but arithmetic gives {gives}")
     return messages
 
 
-def _path(problem: Problem, window: Windows) -> int:
+def _path(problem: Problem, window: Windows, entry: int) -> int:
     end: dict[int, int] = {}
     for i in problem.topological_order:
-        start = max((end[p] for p in problem.predecessors[i]), default=problem.entry_ticks)
+        start = max((end[p] for p in problem.predecessors[i]), default=entry)
         end[i] = start + int(window.shortest[i])
     return max(end.values())
 
 
-def _bytes_in_time(problem: Problem, window: Windows) -> int:
+def _bytes_in_time(problem: Problem, window: Windows, measure: Measure) -> int:
     """Return what buffers occupy for as long as their users need, over the bytes that are not resident."""
     room = problem.scratchpad.available_bytes
     total = 0
@@ -187,7 +262,7 @@ def _bytes_in_time(problem: Problem, window: Windows) -> int:
             total += buffer.occupied_bytes * _span(problem, window, users, rank)
             first += [int(window.head[u]) for u in users]
             last += [int(window.tail[u]) for u in users]
-    return min(first) + min(last) - (-total // room) if total and room > 0 else 0
+    return min(first) + min(last) + measure.quotient(total, room) if total and room > 0 else 0
 
 
 def _span(problem: Problem, window: Windows, users: Sequence[int], rank: Mapping[int, int]) -> int:
@@ -207,17 +282,18 @@ def _span(problem: Problem, window: Windows, users: Sequence[int], rank: Mapping
     return max(reach[u] for u in users)
 
 
-def _windowed(one: Work, window: Windows) -> Iterator[int]:
+def _windowed(one: Work, window: Windows, measure: Measure) -> Iterator[int]:
     """For every pair (a, b): a, the work of the ops that cannot begin before a nor end later than b before, b."""
     head, tail = window.head[one.ops] + one.before, window.tail[one.ops] + one.behind
     descending = np.argsort(-tail, kind="stable")
     for a in np.unique(head):
         inside = descending[head[descending] >= a]
         total = np.cumsum(one.amount[inside])
-        yield int((a - (-total // one.units) + tail[inside]).max())
+        work = total // one.units if measure.slowed else -(-total // one.units)
+        yield int((a + work + tail[inside]).max())
 
 
-def _intervals(problem: Problem, one: Work, window: Windows) -> Iterator[int]:
+def _intervals(problem: Problem, one: Work, window: Windows, measure: Measure) -> Iterator[int]:
     """For every task: its first head, all its work, its last tail."""
     of_task: dict[str, list[int]] = defaultdict(list)
     for k, i in enumerate(one.ops):
@@ -226,4 +302,4 @@ def _intervals(problem: Problem, one: Work, window: Windows) -> Iterator[int]:
         ops = one.ops[members]
         first = int((window.head[ops] + one.before[members]).min())
         last = int((window.tail[ops] + one.behind[members]).min())
-        yield first - (-int(one.amount[members].sum()) // one.units) + last
+        yield first + measure.quotient(int(one.amount[members].sum()), one.units) + last

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
+from hexloom.formulations.problem import slows
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.progress import Progress
 from hexloom.optimizer.restrict import restrict
@@ -55,7 +56,7 @@ def attribute(
         alone += simulate(part, make_plan(part, partial), rule).makespan
     loops = sum(task.loop_ticks or 0 for task in found.tasks)
     free = timeline.makespan
-    if rule not in ("none", "rigid"):
+    if slows(rule):
         free = simulate(problem, make_plan(problem, decision)).makespan
     tail = timeline.makespan - last_work(problem, decision, timeline, bottleneck, rule)
     return Gain(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
+from hexloom.formulations.flows import moments_of, share_flows
 from hexloom.optimizer.errors import PlanError
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.restrict import decision_of_loop
@@ -134,7 +135,8 @@ def back_to_back(problem: Problem, found: Baselines) -> Decision | None:
     if len(offsets) != len(problem.buffers) or not _in_order(problem, actions):
         return None
     placed = tuple(offsets[buffer.name] for buffer in problem.buffers)
-    return Decision(tuple(modes), tuple(units), tuple(actions), placed, tuple(guards))
+    flows = share_flows(problem, modes, units, moments_of(problem, modes, actions))
+    return Decision(tuple(modes), tuple(units), tuple(actions), placed, tuple(guards), flows)
 
 
 def _in_order(problem: Problem, actions: list[int]) -> bool:

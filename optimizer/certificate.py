@@ -10,7 +10,12 @@ share the units, and their buffers the bytes. Let T be a whole number of ticks b
 that ends by T. An op that needs ``h`` ticks before and ``t`` after a part runs it inside ``[h, T - t)``. So what all
 instants pay is at most the sum, over the slices of ``[entry, T)`` between such times, of the length times the dearest
 set of parts whose window meets the slice; and every op pays at least the cheapest of its ways to run. If that is
-more, there is no such schedule. Times are whole, so the makespan is at least T + 1.
+more, there is no such schedule. Where nobody slows anybody times are whole, so the makespan is at least T + 1.
+
+Else T is any number. Between whole ticks what can be paid grows in a straight line, because windows open and close at
+whole distances from both ends. So a bound is proven if in that time no more can be paid than must be, and less at the
+whole tick before: in all shorter times still less can be paid. A part pays for the work it does, at its speed beside
+the others.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.configuration.certificate import RATIONAL
+from hexloom.formulations.problem import slows
 from hexloom.optimizer.arithmetic import check_arithmetic, windows
 from hexloom.optimizer.certificate_order import Ancestry
 from hexloom.optimizer.certificate_parts import Units
@@ -29,24 +35,27 @@ from hexloom.optimizer.certificate_sets import Member, Priced, Sets, count_bytes
 
 if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Problem, Rule
+    from hexloom.formulations.ticks import Moment
 
 __all__ = ["check_arithmetic", "check_certificate"]
 
 
-def check_certificate(problem: Problem, certificate: Certificate) -> list[str]:
-    """Return every reason not to believe ``certificate``; none if its bound holds for all schedules of ``problem``."""
+def check_certificate(problem: Problem, certificate: Certificate, rule: Rule = "none") -> list[str]:
+    """Return every reason not to believe ``certificate``; none if its bound holds for all schedules under ``rule``."""
     bound = _fraction(certificate.bound)
     if bound is None:
         return [f"bound {certificate.bound!r} is not a fraction"]
     messages = _check_names(problem, certificate)
     if messages:
         return messages
-    units = Units(problem, certificate.merged)
+    units = Units(problem, certificate.merged, rule)
     prices = _check_shapes(problem, certificate, units, messages)
+    if rule == "priority" and any(len(one.ops) > 1 for one in certificate.classes):
+        messages.append("under rule priority ops of one class may be served differently; price every op by itself")
     if messages:
         return messages
-    return _check_bound(problem, certificate, units, prices, math.ceil(bound))
+    return _Payments(problem, certificate, units, prices).check(bound, rule)
 
 
 def _fraction(text: str) -> Fraction | None:
@@ -95,60 +104,76 @@ def _check_shapes(
     return found
 
 
-def _check_bound(
-    problem: Problem, certificate: Certificate, units: Units, prices: list[list[list[Fraction]]], ticks: int
-) -> list[str]:
-    """Compare what all ops must pay with what can be paid in one tick less than the bound."""
-    horizon = ticks - 1
-    entry = problem.entry_ticks
-    if horizon < entry:
-        return []
-    one = math.lcm(*(price.denominator for rows in prices for row in rows for price in row))
-    classes = [[problem.op_index[name] for name in c.ops] for c in certificate.classes]
-    window = windows(problem)
-    due = 0
-    parts: list[Priced] = []
-    spans: list[tuple[int, int]] = []
-    for c, ops in enumerate(classes):
-        head, tail = int(window.head[ops].min()), int(window.tail[ops].min())
-        ways = units.ways(problem.ops[ops[0]])
-        whole = [[int(price * one) for price in row] for row in prices[c]]
-        due += len(ops) * min(
-            sum(part.ticks * price for part, price in zip(way, row, strict=True))
-            for way, row in zip(ways, whole, strict=True)
-        )
-        for way, row in zip(ways, whole, strict=True):
-            for part, price in zip(way, row, strict=True):
-                if price:
-                    parts.append(Priced(price, c, tuple(part.needs)))
-                    spans.append((head + part.before, horizon - tail - part.behind))
-    ancestry = Ancestry(problem)
-    held = count_bytes(problem, ancestry, classes)
-    excludes: list[set[int]] = [set() for _ in classes]
-    for a in range(len(classes)):
-        for b in range(a):
-            if ancestry.ordered(classes[a], classes[b]):
-                excludes[a].add(b)
-                excludes[b].add(a)
-    members = [
-        Member(ancestry.width(ops), held.each[c], frozenset(held.whole[c]), frozenset(excludes[c]))
-        for c, ops in enumerate(classes)
-    ]
-    sets = Sets(parts, members, dict(units.offered), held)
-    marks = sorted({entry, horizon} | {mark for span in spans for mark in span if entry < mark < horizon})
-    paid = 0
-    dearest: dict[tuple[int, ...], int] = {}
-    for low, high in pairwise(marks):
-        open_parts = tuple(k for k, (first, last) in enumerate(spans) if first < high and last > low)
-        if open_parts not in dearest:
-            dearest[open_parts] = sets.dearest(open_parts)
-        if dearest[open_parts] > one:
-            cost = Fraction(dearest[open_parts], one)
-            return [f"parts that may run together in [{low}, {high}) ticks cost {cost} per tick, more than 1"]
-        paid += (high - low) * dearest[open_parts]
-    if due > paid:
-        return []
-    return [
-        f"the certificate claims {certificate.bound} ticks, but its ops pay {Fraction(due, one)} and in {horizon} "
-        f"ticks as much as {Fraction(paid, one)} can be paid"
-    ]
+class _Payments:
+    """What all ops must pay, and what can be paid in a time."""
+
+    def __init__(
+        self, problem: Problem, certificate: Certificate, units: Units, prices: list[list[list[Fraction]]]
+    ) -> None:
+        self.entry = problem.entry_ticks
+        self.one = math.lcm(*(price.denominator for rows in prices for row in rows for price in row))
+        classes = [[problem.op_index[name] for name in c.ops] for c in certificate.classes]
+        window = windows(problem, units.sharing.rule)
+        self.due = 0
+        parts: list[Priced] = []
+        self.around: list[tuple[int, int]] = []
+        for c, ops in enumerate(classes):
+            head, tail = int(window.head[ops].min()), int(window.tail[ops].min())
+            ways = units.ways(problem.ops[ops[0]])
+            whole = [[int(price * self.one) for price in row] for row in prices[c]]
+            self.due += len(ops) * min(
+                sum(part.ticks * price for part, price in zip(way, row, strict=True))
+                for way, row in zip(ways, whole, strict=True)
+            )
+            for way, row in zip(ways, whole, strict=True):
+                for part, price in zip(way, row, strict=True):
+                    if price:
+                        parts.append(Priced(price, c, tuple(part.needs), part.load, part.pulls))
+                        self.around.append((head + part.before, tail + part.behind))
+        ancestry = Ancestry(problem)
+        held = count_bytes(problem, ancestry, classes)
+        excludes: list[set[int]] = [set() for _ in classes]
+        for a in range(len(classes)):
+            for b in range(a):
+                if ancestry.ordered(classes[a], classes[b]):
+                    excludes[a].add(b)
+                    excludes[b].add(a)
+        members = [
+            Member(ancestry.width(ops), held.each[c], frozenset(held.whole[c]), frozenset(excludes[c]), min(ops))
+            for c, ops in enumerate(classes)
+        ]
+        capacity = {channel.name: channel.capacity for channel in problem.channels}
+        self.sets = Sets(parts, members, dict(units.offered), held, units.sharing, capacity)
+        self.dearest: dict[tuple[int, ...], Moment] = {}
+
+    def check(self, bound: Fraction, rule: Rule) -> list[str]:
+        """Return why the payments do not prove ``bound``."""
+        tick_before = Fraction(math.ceil(bound) - 1)
+        horizon = bound if slows(rule) else tick_before
+        if horizon < self.entry:
+            return []
+        paid = self.paid(horizon)
+        holds = self.due > paid
+        if slows(rule):
+            holds = self.due >= paid > self.paid(max(Fraction(self.entry), tick_before))
+        for cost in self.dearest.values():
+            if cost > self.one:
+                return [f"parts that may run together cost {float(cost / Fraction(self.one))} per tick, more than 1"]
+        if holds:
+            return []
+        return [
+            f"the certificate claims {bound} ticks, but its ops pay {Fraction(self.due, self.one)} and in {horizon} "
+            f"ticks as much as {Fraction(paid) / self.one} can be paid"
+        ]
+
+    def paid(self, horizon: Fraction) -> Moment:
+        """Return the most that can be paid in ``horizon`` ticks."""
+        spans = [(head, horizon - tail) for head, tail in self.around]
+        inner = {mark for span in spans for mark in span if self.entry < mark < horizon}
+        total: Moment = 0
+        for low, high in pairwise(sorted({Fraction(self.entry), horizon} | inner)):
+            open_parts = tuple(k for k, (first, last) in enumerate(spans) if first < high and last > low)
+            if open_parts not in self.dearest:
+                self.dearest[open_parts] = self.sets.dearest(open_parts)
+            total += (high - low) * self.dearest[open_parts]
+        return total

@@ -6,14 +6,16 @@ Nothing here is shared with the formulations but the problem.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from hexloom.optimizer.sharing import UNTOUCHED, Sharing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.problem import Mode, Op, Problem
+    from hexloom.formulations.problem import Mode, Op, Problem, Rule
 
 Place = tuple[str, int]
 """One unit of an engine, or (engine, -1): all of them."""
@@ -25,18 +27,24 @@ Hold = tuple[str, int, tuple[int, ...] | None]
 
 @dataclass(frozen=True)
 class Part:
-    """``ticks`` in which an op holds ``needs``, units per place; and the time on both sides."""
+    """``ticks`` in which an op holds ``needs``, units per place; and the time on both sides.
+
+    ``load`` is what it brings to others that work, ``pulls`` what it demands of channels.
+    """
 
     ticks: int
     before: int
     behind: int
     needs: frozenset[tuple[Place, int]]
+    load: int = UNTOUCHED
+    pulls: tuple[tuple[str, int], ...] = ()
 
 
 class Units:
     """The units there are. With ``merged`` None units of workers and resources have names."""
 
-    def __init__(self, problem: Problem, merged: Sequence[Sequence[str]] | None) -> None:
+    def __init__(self, problem: Problem, merged: Sequence[Sequence[str]] | None, rule: Rule = "none") -> None:
+        self.sharing = Sharing(problem, rule)
         self.named = merged is None
         self._group = {engine.name: engine.name for engine in problem.engines}
         for group in merged or ():
@@ -67,19 +75,33 @@ class Units:
 
     def _parts(self, mode: Mode) -> tuple[Part, ...]:
         lead = mode.overhead_ticks
-        holds = [(lead + use.ticks, use.engine, use.units, use.unit_ids) for use in mode.uses if use.ticks]
-        marks = sorted({0, lead + mode.latency_ticks, *(hold[0] for hold in holds)})
-        pieces: list[tuple[int, list[Hold]]] = [
-            (high - low, [hold[1:] for hold in holds if hold[0] > low]) for low, high in pairwise(marks)
+        holds = [
+            (lead + use.ticks, use.engine, use.units, use.unit_ids)
+            for use in mode.uses
+            if use.ticks and self._all[use.engine].kind != "share"
+        ]
+        load = self.sharing.load_of(mode)
+        marks = {0, lead + mode.latency_ticks, *(hold[0] for hold in holds)}
+        if load != UNTOUCHED:
+            marks.add(lead)
+        pieces: list[tuple[int, list[Hold], bool]] = [
+            (high - low, [hold[1:] for hold in holds if hold[0] > low], low >= lead)
+            for low, high in pairwise(sorted(marks))
         ]
         if mode.dma is not None:
             owner: list[Hold] = [(mode.dma.owner_engine, 1, (mode.dma.owner_unit,))]
-            pieces = [(mode.dma.issue_ticks, owner), *pieces, (mode.dma.poll_ticks, owner)]
+            pieces = [(mode.dma.issue_ticks, owner, False), *pieces, (mode.dma.poll_ticks, owner, False)]
+        # A share is held all the time, by the issue and the poll of a transfer too.
+        always: list[Hold] = [
+            (use.engine, use.units, None) for use in mode.uses if use.ticks and self._all[use.engine].kind == "share"
+        ]
         whole = sum(piece[0] for piece in pieces)
         way, at = [], 0
-        for ticks, held in pieces:
+        pulls = tuple(sorted((pull.channel, pull.rate) for pull in mode.pulls if pull.rate))
+        for ticks, held, works in pieces:
             if ticks:
-                way.append(Part(ticks, at, whole - at - ticks, self._needs(held)))
+                part = Part(ticks, at, whole - at - ticks, self._needs([*held, *always]))
+                way.append(replace(part, load=load, pulls=pulls) if works and load != UNTOUCHED else part)
             at += ticks
         return tuple(way)
 

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from hexloom.optimizer.sharing import UNTOUCHED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexloom.formulations.problem import Problem
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.certificate_order import Ancestry
     from hexloom.optimizer.certificate_parts import Place
+    from hexloom.optimizer.sharing import Sharing
 
 STEP_LIMIT = 30_000
 """Steps of one search after which a bound must do."""
@@ -29,12 +34,16 @@ class TooHardError(Exception):
 
 @dataclass(frozen=True)
 class Member:
-    """A class in sets: at most ``width`` ops at once, ``each`` bytes per op, ``whole`` buffers once; who bars it."""
+    """A class in sets: at most ``width`` ops at once, ``each`` bytes per op, ``whole`` buffers once; who bars it.
+
+    ``first`` is the position of its first op.
+    """
 
     width: int
     each: int
     whole: frozenset[int]
     excludes: frozenset[int]
+    first: int = 0
 
 
 @dataclass
@@ -78,20 +87,33 @@ def count_bytes(problem: Problem, ancestry: Ancestry, classes: Sequence[Sequence
 
 @dataclass(frozen=True)
 class Priced:
-    """A part with a price, of the class ``member``."""
+    """A part with a price, of the class ``member``; ``load`` is what others notice of its work."""
 
     price: int
     member: int
     needs: tuple[tuple[Place, int], ...]
+    load: int = UNTOUCHED
+    pulls: tuple[tuple[str, int], ...] = ()
 
 
 class Sets:
-    """All sets of priced parts that may run together."""
+    """All sets of priced parts that may run together; they pay for the work done, at the speeds of ``sharing``."""
 
     def __init__(
-        self, parts: Sequence[Priced], members: Sequence[Member], offered: dict[Place, int], held: Bytes
+        self,
+        parts: Sequence[Priced],
+        members: Sequence[Member],
+        offered: dict[Place, int],
+        held: Bytes,
+        sharing: Sharing,
+        capacity: dict[str, int],
     ) -> None:
         self._parts = parts
+        self._sharing = sharing
+        self._capacity = capacity
+        self._slowed = any(part.load != UNTOUCHED for part in parts)
+        # The most that a tick of a part can pay: alone its work is fastest.
+        self._alone = [part.price * self._speeds((part.load,))[0] for part in parts]
         self._members = members
         self._offered = offered
         self._room = held.room
@@ -110,7 +132,7 @@ class Sets:
             min(part.needs, key=lambda need: (-need[1] / offered[need[0]], need[0]), default=None) for part in parts
         ]
 
-    def dearest(self, among: Sequence[int]) -> int:
+    def dearest(self, among: Sequence[int]) -> Moment:
         """Return the price of the dearest set of the parts at the positions ``among``.
 
         After `STEP_LIMIT` steps the answer is what the scarcest units of each part allow, which is not less.
@@ -129,8 +151,8 @@ class Sets:
                     most[place] = max(most.get(place, 0), part.price * self._offered[place] // units)
             return unbound + sum(most.values())
 
-    def _dearest(self, among: Sequence[int]) -> int:
-        self._best = 0
+    def _dearest(self, among: Sequence[int]) -> Moment:
+        self._best: Moment = 0
         self._steps = 0
         self._free = dict(self._offered)
         self._left = self._room
@@ -142,13 +164,16 @@ class Sets:
             share = self._offered[need[0]] * FINE // need[1] if need is not None else len(self._parts) * FINE
             return self._parts[k].price * share
 
-        self._choose([k for k in sorted(among, key=worth, reverse=True) if self._fits(k)], 0)
+        self._choose([k for k in sorted(among, key=worth, reverse=True) if self._fits(k)], 0, {})
         return self._best
 
-    def _choose(self, open_parts: list[int], price: int) -> None:
+    def _choose(self, open_parts: list[int], price: Moment, taken: dict[int, int]) -> None:
         """Try every set that adds parts of ``open_parts`` to the one at hand: some of the first, or none of it."""
-        self._best = max(self._best, price)
+        if price > self._best:
+            self._best = max(self._best, self._paid(taken) if self._slowed else price)
         while open_parts and price + self._most(open_parts) > self._best:
+            if self._slowed and self._by_capacity(taken, open_parts) <= self._best:
+                break
             self._steps += 1
             if self._steps > STEP_LIMIT:
                 raise TooHardError
@@ -161,9 +186,46 @@ class Sets:
                 copies += 1
             while copies:
                 others = [k for k in open_parts if self._parts[k].member not in member.excludes and self._fits(k)]
-                self._choose(others, price + copies * part.price)
+                taken[first] = copies
+                self._choose(others, price + copies * self._alone[first], taken)
                 self._change(part, -1)
                 copies -= 1
+            taken.pop(first, None)
+
+    def _speeds(self, loads: tuple[int, ...]) -> Sequence[Fraction | int]:
+        """Return the speeds of parts side by side; what nobody can slow goes at full speed."""
+        found = iter(self._sharing.speeds(tuple(load for load in loads if load != UNTOUCHED)))
+        return [1 if load == UNTOUCHED else Fraction(next(found)) for load in loads]
+
+    def _paid(self, taken: dict[int, int]) -> Moment:
+        """Return what a tick of the parts in ``taken`` pays, at the speeds that they leave each other."""
+        rows = sorted((self._members[self._parts[k].member].first, k) for k, n in taken.items() for _ in range(n))
+        speeds = self._speeds(tuple(self._parts[k].load for _, k in rows))
+        return sum(
+            (self._parts[k].price * speed for (_, k), speed in zip(rows, speeds, strict=True)), start=Fraction(0)
+        )
+
+    def _by_capacity(self, taken: dict[int, int], open_parts: Sequence[int]) -> Moment:
+        """At most so much can ``taken`` and ``open_parts`` pay: of every channel no more than its capacity is used."""
+        rows = list(taken.items())
+        rows += [(k, self._members[self._parts[k].member].width) for k in open_parts]
+        found: list[Moment] = []
+        for channel, capacity in self._capacity.items():
+            total: Moment = 0
+            users: list[tuple[Fraction, int]] = []
+            for k, n in rows:
+                rate = dict(self._parts[k].pulls).get(channel, 0)
+                if rate:
+                    users.append((Fraction(self._parts[k].price, rate), rate * n))
+                elif k in taken:
+                    total += n * self._alone[k]
+            total += self._most([k for k in open_parts if channel not in dict(self._parts[k].pulls)])
+            left = capacity
+            for worth, demand in sorted(users, reverse=True):
+                total += worth * min(left, demand)
+                left -= min(left, demand)
+            found.append(total)
+        return min(found, default=self._best + 1)
 
     def _fits(self, k: int) -> bool:
         part = self._parts[k]

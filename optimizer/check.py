@@ -13,6 +13,7 @@ from hexloom.formulations.problem import Frozen
 from hexloom.optimizer.arithmetic import check_arithmetic
 from hexloom.optimizer.certificate import check_certificate
 from hexloom.optimizer.check_memory import check_addresses, check_lifetimes, check_reuse
+from hexloom.optimizer.check_shares import check_share_order, check_share_times
 from hexloom.optimizer.check_times import check_cover, check_rows
 from hexloom.optimizer.errors import PlanError
 from hexloom.optimizer.happens_before import HappensBefore
@@ -90,8 +91,13 @@ def check_times(problem: Problem, plan: Plan, rows: Sequence[OpRow], rule: Rule 
 
 
 def check_schedule(schedule: Schedule) -> list[Violation]:
-    """Return every violation of a schedule file: of its plan, its times, and of its numbers among each other."""
+    """Return every violation of a schedule file: of its plan, its times, and of its numbers among each other.
+
+    Under rule ``rigid`` the channels are shares: the plan must hold them whatever the timing.
+    """
     problem, plan = schedule.problem, schedule.plan
+    if schedule.contention == "rigid":
+        problem = problem.with_rigid_channels()
     found, runnable = _plan(problem, plan)
     uncovered = _Found()
     check_cover(problem, schedule.rows, uncovered)
@@ -100,7 +106,7 @@ def check_schedule(schedule: Schedule) -> list[Violation]:
         _times(problem, plan, schedule.rows, schedule.contention, found)
         _check_simulation(schedule, found)
     _check_numbers(schedule, found)
-    _check_bounds(schedule, found)
+    _check_bounds(problem, schedule, found)
     return found
 
 
@@ -125,6 +131,7 @@ def _plan(problem: Problem, plan: Plan) -> tuple[_Found, bool]:
         else:
             _check_dependencies(problem, order, found)
             _check_resources(problem, plan, order, found)
+            check_share_order(problem, _modes(problem, plan), order, found)
             check_reuse(problem, plan, order, found)
     check_addresses(problem, plan, found)
     return found, runnable
@@ -132,7 +139,9 @@ def _plan(problem: Problem, plan: Plan) -> tuple[_Found, bool]:
 
 def _times(problem: Problem, plan: Plan, rows: Sequence[OpRow], rule: Rule, found: _Found) -> None:
     by_name = {row.op: row for row in rows}
-    check_rows(problem, plan, _modes(problem, plan), by_name, rule, found)
+    modes = _modes(problem, plan)
+    check_rows(problem, plan, modes, by_name, rule, found)
+    check_share_times(problem, modes, by_name, found)
     check_lifetimes(problem, plan, by_name, found)
 
 
@@ -171,12 +180,14 @@ def _check_unit_ids(problem: Problem, assignment: Assignment, mode: Mode, found:
         if name in engines and engines[name].kind == "pipe" and ids:
             text = f"op {op!r} is given units {ids} of pipe {name!r}; its units are given by the hardware"
             found("unit_on_pipe", (op, name), text)
+        elif name in engines and engines[name].kind == "share" and ids:
+            found("unit_on_share", (op, name), f"op {op!r} is given units {ids} of share {name!r}; these have no names")
         elif name not in uses and ids:
             text = f"op {op!r}, mode {mode.name!r}, is given units {ids} of {name!r}, but holds none"
             found("unit_unasked", (op, name), text)
     for name, use in uses.items():
         engine = engines[name]
-        if engine.kind == "pipe":
+        if engine.kind in ("pipe", "share"):
             if use.units > engine.units:
                 text = (
                     f"op {op!r}, mode {mode.name!r}, asks for {use.units} units of {name!r}, which has {engine.units}"
@@ -306,13 +317,13 @@ def _check_simulation(schedule: Schedule, found: _Found) -> None:
                 found("simulation", (row.op, field), text)
 
 
-def _check_bounds(schedule: Schedule, found: _Found) -> None:
+def _check_bounds(problem: Problem, schedule: Schedule, found: _Found) -> None:
     """Every bound is derived again, without a solver; only what rests on search is taken on its word."""
-    for message in check_arithmetic(schedule.problem, schedule.bounds):
+    for message in check_arithmetic(problem, schedule.bounds, schedule.contention):
         found("bound", ("bounds",), message)
     priced = [row.ticks for row in schedule.bounds if row.name == "configuration"]
     if schedule.dual is not None:
-        for message in check_certificate(schedule.problem, schedule.dual):
+        for message in check_certificate(problem, schedule.dual, schedule.contention):
             found("certificate", ("dual",), message)
     for ticks in priced:
         proven = 0 if schedule.dual is None else schedule.dual.ticks

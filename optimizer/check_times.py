@@ -77,8 +77,8 @@ def check_durations(
                 report("work", (op.name,), text)
         exact: list[tuple[str, Moment, Moment]]
         if dma is None:
-            longest = max((use.ticks for use in mode.uses), default=0)
-            held = row.start if not any(use.ticks for use in mode.uses) and work is None else row.end
+            longest = max((use.ticks for use in mode.uses if use.engine not in problem.shares), default=0)
+            held = row.start if not longest and work is None else row.end
             if work is None and longest:
                 held = row.start + mode.overhead_ticks + longest
             exact = [

@@ -33,6 +33,7 @@ def evaluator(rule: Rule) -> Evaluate:
             timeline.makespan,
             tuple(t.start for t in times),
             tuple(t.transfer_start for t in times),
+            tuple(t.done for t in times),
             tuple(t.observed for t in times),
             late,
         )

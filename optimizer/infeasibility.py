@@ -43,6 +43,9 @@ def explain_shortfall(problem: Problem, found: Shortfall) -> Infeasibility:
     if found.kind == "units":
         message = f"{what} needs {found.need} units of {found.resource} at once, the machine has {found.have}"
         levers.append(f"split {what} into parts of at most {found.have} units")
+    elif found.kind == "channel":
+        message = f"{what} demands {found.need} of channel {found.resource!r}, whose capacity is {found.have}"
+        levers.append("use contention fluid, or give it a mode with a lower demand")
     elif found.kind == "deadline":
         message = (
             f"{what} cannot end before {problem.in_words(found.need)}, its deadline is {problem.in_words(found.have)}"

@@ -1,7 +1,7 @@
 """From a decision to a plan: queues in the decided order, and no more waits than are needed.
 
-What must be ordered: dependencies, users of one unit of a resource without a thread, buffers that share addresses,
-and guards. What the queues order by themselves, and what follows from other waits, is left out.
+What must be ordered: dependencies, users of one unit of a resource without a thread, users of a share (flows), buffers
+that share addresses, and guards. What the queues order by themselves, and what follows from other waits, is left out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
     position = {action: k for k, action in enumerate(decision.actions)}
     required = _required(problem, decision, modes, position)
     lanes: dict[tuple[str, int], list[tuple[int, Step]]] = {
-        (e.name, u): [] for e in problem.engines if e.kind != "pipe" for u in range(e.units)
+        (e.name, u): [] for e in problem.engines if e.kind not in ("pipe", "share") for u in range(e.units)
     }
     for action in decision.actions:
         i = action if action >= 0 else ~action

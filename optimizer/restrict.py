@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
+from hexloom.formulations.flows import contracted, moments_of, share_flows
 from hexloom.formulations.packing import pack
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def restrict(problem: Problem, decision: Decision, keep: frozenset[str], name: s
         actions=tuple(place[a] if a >= 0 else ~place[~a] for a in decision.actions if (a if a >= 0 else ~a) in place),
         offsets=tuple(offsets[buffer.name] for buffer in part.buffers),
         guards=tuple((place[a], place[b]) for a, b in decision.guards if a in place and b in place),
+        flows=tuple((place[a], place[b]) for a, b in contracted(decision.flows, set(kept))),
     )
 
 
@@ -46,25 +48,42 @@ def decision_of_loop(problem: Problem, loop: Sequence[int]) -> Decision | None:
         modes.append(min(fitting, key=lambda m, op=op: op.modes[m].duration_ticks))  # type: ignore[misc]
     units = tuple(
         tuple(
-            () if engines[use.engine].kind == "pipe" or use.ticks == 0 else use.unit_ids or tuple(range(use.units))
+            ()
+            if engines[use.engine].kind in ("pipe", "share") or use.ticks == 0
+            else use.unit_ids or tuple(range(use.units))
             for use in op.modes[m].uses
         )
         for op, m in zip(problem.ops, modes, strict=True)
     )
     actions = with_waits(problem, modes, loop)
     offsets = _late_sharing(problem, actions)
-    return None if offsets is None else Decision(tuple(modes), units, actions, offsets)
+    if offsets is None:
+        return None
+    flows = share_flows(problem, modes, units, moments_of(problem, modes, actions))
+    return Decision(tuple(modes), units, actions, offsets, flows=flows)
 
 
 def with_waits(problem: Problem, modes: Sequence[int], loop: Sequence[int]) -> tuple[int, ...]:
-    """Insert ``~i`` for every transfer i right before the first op in ``loop`` that follows it, else at the end."""
+    """Insert ``~i`` for every transfer i right before the first op in ``loop`` that follows it, else at the end.
+
+    Transfers that hold what the next op needs of a share are awaited before it too, the oldest first.
+    """
     open_transfers: dict[int, None] = {}
     actions: list[int] = []
+
+    def held(i: int, share: str) -> int:
+        return sum(u.units for u in problem.share_uses(problem.ops[i].modes[modes[i]]) if u.engine == share)
+
     for i in loop:
         for p in problem.predecessors[i]:
             if p in open_transfers:
                 del open_transfers[p]
                 actions.append(~p)
+        for share, amount in problem.shares.items():
+            holders = [t for t in open_transfers if held(t, share)]
+            while holders and held(i, share) and held(i, share) + sum(held(t, share) for t in holders) > amount:
+                del open_transfers[holders[0]]
+                actions.append(~holders.pop(0))
         actions.append(i)
         if problem.ops[i].modes[modes[i]].dma is not None:
             open_transfers[i] = None

@@ -9,6 +9,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from hexloom.formulations.problem import slows
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -48,7 +50,7 @@ class Sharing:
 
     def load_of(self, mode: Mode) -> int:
         """Return the number of what ``mode`` brings to others, `UNTOUCHED` if it can be left out of account."""
-        if self.rule in ("none", "rigid"):
+        if not slows(self.rule):
             return UNTOUCHED
         pulls = tuple((self._place[pull.channel], pull.rate) for pull in mode.pulls if pull.rate > 0)
         classes = {name for pair in self._factors for name in pair}

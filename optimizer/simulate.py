@@ -4,7 +4,8 @@ It reads the problem and the plan and nothing else, so that it can prove a formu
 ``rigid`` all times are whole ticks; where channels are shared, `hexloom.optimizer.work` keeps account of what each op
 has done, and times are fractions. A queue reaches its next entry when the previous one released the thread; an op
 starts when all its queues have reached it and all its waits are over. Transfers that wait for a pipe are served in
-order of issue. All events of one instant happen before the next transfer is chosen.
+order of issue. All events of one instant happen before the next transfer is chosen. Shares do not act: the waits of
+the plan keep their users apart.
 """
 
 from __future__ import annotations
@@ -110,7 +111,9 @@ class _Run:
         self.arrived = [0] * n
         self.reached: list[str | None] = [None] * n
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
-        self.pipe_uses = [{u.engine: u for u in m.uses if u.ticks > 0} if m.dma else {} for m in self.modes]
+        self.pipe_uses = [
+            {u.engine: u for u in m.uses if u.ticks > 0 and u.engine in self.pipe_units} for m in self.modes
+        ]
         needed = [set(uses) for uses, mode in zip(self.pipe_uses, self.modes, strict=True) if mode.dma is not None]
         self.shared_pipes: set[str] = set.intersection(*needed) if needed else set()
         self.pipes_changed = False
@@ -274,6 +277,7 @@ class _Run:
             more = f" and {len(blocked) - 8} more" if len(blocked) > 8 else ""
             raise PlanError(f"the plan never ends; blocked: {', '.join(blocked[:8])}{more}")
         times: dict[str, OpTimes[Any]] = {}
+        shares = self.problem.shares
         for i, op in enumerate(self.problem.ops):
             mode = self.modes[i]
             start, moved, done = self.start[i], self.transfer_start[i], self.done[i]
@@ -282,14 +286,8 @@ class _Run:
             assert waited is not None and seen is not None
             released = self.released[i]
             if released is None:
-                released = start + _held_ticks(mode)
+                held = [mode.overhead_ticks + u.ticks for u in mode.uses if u.ticks > 0 and u.engine not in shares]
+                released = start + (mode.dma.issue_ticks if mode.dma else max(held, default=0))
             times[op.name] = OpTimes(*(whole(t) for t in (start, released, moved, done, waited, seen)))
         last: Any = max(max(t.observed, t.end) for t in times.values())
         return Timeline(times, max(last, self.problem.entry_ticks))
-
-
-def _held_ticks(mode: Mode) -> int:
-    """Ticks from the start of an op that nothing slows until its last unit is released; of a transfer, the owner."""
-    if mode.dma is not None:
-        return mode.dma.issue_ticks
-    return max((mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0), default=0)

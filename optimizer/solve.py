@@ -7,22 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import networkx as nx
 
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
-from hexloom.formulations.feasibility import Shortfall, first_shortfall
-from hexloom.formulations.portfolio import Found, search
-from hexloom.formulations.problem import Problem
+from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
+from hexloom.formulations.portfolio import Found, search, search_shared
+from hexloom.formulations.problem import Problem, Rule, slows
 from hexloom.formulations.serial_order import least_bytes
 from hexloom.hwmodels import Machine, format_bytes, load_hw
 from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.evaluate import evaluate
+from hexloom.optimizer.evaluate import evaluator
 from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
 from hexloom.optimizer.planner import make_plan
@@ -39,6 +39,9 @@ CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "
 
 Progress = Callable[[Fraction, Fraction], None]
 
+
+SLOWED_S = 15.0
+"""Most seconds for the configuration bound where ops slow each other: it is the best bound there."""
 
 MOST_OPS_ASKED_AGAIN = 20_000
 """Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
@@ -130,7 +133,9 @@ def solve(
         Seconds of search. With a ``seed`` it is counted in work instead of wall time, so that the same seed gives
         the same schedule on any machine.
     contention
-        Only ``none``: channels are ignored.
+        How ops that work at the same time share channels: ``fluid`` (max-min fair in speed), ``proportional``,
+        ``priority`` (in the order of the ops), ``rigid`` (whatever the timing, demands on a channel never exceed its
+        capacity), or ``none`` (channels are ignored).
     on_progress
         Called with (makespan, bound) in microseconds at every improvement.
 
@@ -140,10 +145,7 @@ def solve(
         The input is wrong; the message is one line.
     """
     started = time.monotonic()
-    if contention != "none":
-        raise InvalidInputError(
-            f"contention {contention!r} is not available in this version; known: none (channels are ignored)"
-        )
+    rule = _rule(contention)
     if not time_limit_s >= 0:
         raise InvalidInputError(f"time limit {time_limit_s} s must not be negative")
     machine: Machine | None = None
@@ -155,18 +157,20 @@ def solve(
             raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
         machine = name if isinstance(name, Machine) else load_hw(name)
         lowered = lower(work, machine)
-    problem = lowered.problem
-    shortfall = first_shortfall(problem)
+    shortfall = channel_shortfall(lowered.problem) if rule == "rigid" else None
+    problem = _under(rule, lowered.problem)
+    shortfall = shortfall or first_shortfall(problem)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
-    bounds = lower_bounds(problem)
+    bounds = lower_bounds(problem, rule)
     shortfall = first_shortfall(problem, bounds.heads_tails)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
 
-    found = baselines(problem, lowered.loops)
+    found = baselines(problem, lowered.loops, rule)
+    seconds = min(SLOWED_S, time_limit_s / 4) if slows(rule) else min(1.0, time_limit_s / 10)
     priced = configuration_bound(
-        problem, bounds.heads_tails, time_limit_s=min(1.0, time_limit_s / 10), deterministic=seed is not None
+        problem, bounds.heads_tails, rule, time_limit_s=seconds, deterministic=seed is not None
     )
     dual = None
     if priced is not None and priced[0].ticks > bounds.best.ticks:
@@ -180,7 +184,10 @@ def solve(
 
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
-    outcome = search(problem, bounds, evaluate, incumbents, time_limit_s, seed, tell)
+    if slows(rule):
+        outcome = search_shared(problem, rule, bounds, evaluator, incumbents, time_limit_s, seed, tell)
+    else:
+        outcome = search(problem, bounds, evaluator(rule), incumbents, time_limit_s, seed, tell)
     if outcome.best is None:
         if outcome.proven_infeasible:
             return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)
@@ -192,12 +199,25 @@ def solve(
         wall = time.monotonic() - started
         return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
     rows = _all_bounds(bounds, outcome)
-    schedule = _schedule(lowered, rows, outcome, dual, found, work, machine, seed)
+    schedule = _schedule(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed)
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
     wall = time.monotonic() - started
     return Result(schedule.status, schedule, None, wall, outcome.evaluations, outcome.interrupted, schedule.notes)
+
+
+def _rule(contention: str) -> Rule:
+    for rule in get_args(Rule):
+        if rule == contention:
+            return cast("Rule", rule)
+    known = ", ".join(get_args(Rule))
+    raise InvalidInputError(f"contention {contention!r} is not available in this version; known: {known}")
+
+
+def _under(rule: Rule, problem: Problem) -> Problem:
+    """Return the problem with what the rule asks of channels in it."""
+    return problem.with_rigid_channels() if rule == "rigid" else problem
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:
@@ -257,6 +277,8 @@ def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
 
 def _schedule(
     lowered: Lowered,
+    problem: Problem,
+    rule: Rule,
     bounds: tuple[BoundRow, ...],
     outcome: Found,
     dual: Certificate | None,
@@ -265,11 +287,10 @@ def _schedule(
     machine: Machine | None,
     seed: int | None,
 ) -> Schedule:
-    problem = lowered.problem
     assert outcome.best is not None
     decision = outcome.best[0]
     plan = make_plan(problem, decision)
-    timeline = simulate(problem, plan)
+    timeline = simulate(problem, plan, rule)
     bound = bounds[0].ticks
     plan_bound = max(bound, outcome.plan_bound)
     proven = timeline.makespan == plan_bound
@@ -279,16 +300,17 @@ def _schedule(
         name: ticks if ticks is not None and ticks >= timeline.makespan else None
         for name, ticks in (("serial", found.serial), ("existing", found.existing))
     }
-    gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck)
+    gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck, rule)
     advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
     if advice is not None and machine is not None and isinstance(work, Workload):
-        advice = _with_flips(advice, work, machine, decision, bottleneck)
+        advice = _with_flips(advice, work, machine, decision, bottleneck, rule)
     return Schedule(
         name=problem.name,
         tool=f"hexloom {version('hexloom')}",
         machine=None if machine is None else machine.name,
         machine_digest=None if machine is None else machine.digest(),
         workload_digest=work.digest(),
+        contention=rule,
         seed=seed,
         status="OPTIMAL" if proven else "FEASIBLE",
         optimal_in=("free_start" if timeline.makespan == bound else "event_driven") if proven else None,
@@ -302,7 +324,7 @@ def _schedule(
         gain=gain,
         advice=advice,
         notes=(*_notes(problem), *outcome.notes),
-        problem=problem,
+        problem=lowered.problem,
         plan=plan,
         rows=_rows(problem, timeline),
     )
@@ -326,7 +348,9 @@ def _rows(problem: Problem, timeline: ExactTimeline) -> tuple[OpRow, ...]:
     return tuple(rows)
 
 
-def _with_flips(advice: Advice, work: Workload, machine: Machine, decision: Decision, bottleneck: str | None) -> Advice:
+def _with_flips(
+    advice: Advice, work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule
+) -> Advice:
     """Ask again with every overhead at the other end of its range: the same plan, other costs.
 
     Not for plans so large that this takes longer than the search, nor after Ctrl-C: the plan itself is there.
@@ -343,7 +367,7 @@ def _with_flips(advice: Advice, work: Workload, machine: Machine, decision: Deci
     flips: list[str] = []
     try:
         for name, end, changed in ends:
-            gain = _gain_at(work, changed, decision, bottleneck)
+            gain = _gain_at(work, changed, decision, bottleneck, rule)
             if gain is not None and answer_of(gain) != advice.answer:
                 flips.append(f"{name} {end}: {answer_of(gain)}")
     except KeyboardInterrupt:
@@ -351,8 +375,9 @@ def _with_flips(advice: Advice, work: Workload, machine: Machine, decision: Deci
     return advice.model_copy(update={"flips": tuple(flips)})
 
 
-def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None) -> Gain | None:
+def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule) -> Gain | None:
     lowered = lower(work, machine)
-    timeline = simulate(lowered.problem, make_plan(lowered.problem, decision))
-    found = baselines(lowered.problem, lowered.loops, serial=False)
-    return attribute(lowered.problem, decision, timeline, found, bottleneck)
+    problem = _under(rule, lowered.problem)
+    timeline = simulate(problem, make_plan(problem, decision), rule)
+    found = baselines(problem, lowered.loops, rule, serial=False)
+    return attribute(problem, decision, timeline, found, bottleneck, rule)

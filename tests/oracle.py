@@ -7,6 +7,8 @@ Nothing here is shared with the product but the data of `Problem`. The class sea
   until the transfer is done.
 * Units of an engine without threads change hands when the result of their user exists, because only that is
   observable.
+* Ops between their start and their known end never hold more of a share than there is, nor, where channels are rigid,
+  demand more of a channel than its capacity. What is given back is observed as an end.
 * A buffer has its address from the start of its first op to the observed end of its last. One that is never alive
   needs an address inside the scratchpad all the same.
 * Transfers take their pipes in order of issue; one that finds its pipes taken lets later ones pass. All that happens
@@ -56,6 +58,7 @@ class Witness:
     times: tuple[int, ...]
     offsets: tuple[int, ...]
     guards: tuple[tuple[int, int], ...]
+    flows: tuple[tuple[int, int], ...] = ()
 
 
 class State(NamedTuple):
@@ -86,23 +89,45 @@ class Step(NamedTuple):
     units: tuple[tuple[int, ...], ...]
     placed: tuple[tuple[int, int], ...]
     guards: tuple[tuple[int, int], ...]
+    flows: tuple[tuple[int, int], ...]
     before: Step | None
 
 
-def optimum(problem: Problem, state_limit: int = STATE_LIMIT) -> Witness | None:
-    """Return a best plan of ``problem``, or None when nothing fits.
+def optimum(problem: Problem, state_limit: int = STATE_LIMIT, *, rigid: bool = False) -> Witness | None:
+    """Return a best plan of ``problem``, or None when nothing fits; with ``rigid`` its channels have a capacity.
 
     Raises
     ------
     OracleLimit
         After ``state_limit`` states.
     """
-    return _Search(problem, state_limit).run()
+    return _Search(problem, state_limit, rigid).run()
+
+
+def demands(problem: Problem, rigid: bool = False) -> list[tuple[str, int, list[list[int]]]]:
+    """Return for every share, and every rigid channel: name, amount, and what each mode of each op demands of it."""
+    found = []
+    for engine in problem.engines:
+        if engine.kind == "share":
+            rows = [
+                [sum(use.units for use in mode.uses if use.engine == engine.name and use.ticks) for mode in op.modes]
+                for op in problem.ops
+            ]
+            found.append((engine.name, engine.units, rows))
+    for channel in problem.channels if rigid else ():
+        rows = [
+            # What works for no time demands nothing.
+            [sum(p.rate for p in mode.pulls if p.channel == channel.name and mode.latency_ticks) for mode in op.modes]
+            for op in problem.ops
+        ]
+        found.append((channel.name, channel.capacity, rows))
+    return found
 
 
 class _Search:
-    def __init__(self, problem: Problem, state_limit: int) -> None:
+    def __init__(self, problem: Problem, state_limit: int, rigid: bool) -> None:
         self.problem = problem
+        self.demands = demands(problem, rigid)
         self.state_limit = state_limit
         self.names = [op.name for op in problem.ops]
         at = {name: i for i, name in enumerate(self.names)}
@@ -116,6 +141,8 @@ class _Search:
         self.pipe_of: dict[str, int] = {}
         self.pipe_units: list[int] = []
         for engine in problem.engines:
+            if engine.kind == "share":
+                continue
             if engine.kind == "pipe":
                 self.pipe_of[engine.name] = len(self.pipe_units)
                 self.pipe_units.append(engine.units)
@@ -124,7 +151,7 @@ class _Search:
                 self.lane_of[engine.name, unit] = len(self.is_worker)
                 self.is_worker.append(engine.kind == "worker")
                 self.group.append(engine.name)
-        self.units = {engine.name: engine.units for engine in problem.engines}
+        self.units = {engine.name: engine.units for engine in problem.engines if engine.kind != "share"}
         self.special: set[int] = set()
         for op in problem.ops:
             for mode in op.modes:
@@ -249,7 +276,8 @@ class _Search:
             (self.group[k], left, k in state.released) for k, left in enumerate(state.lanes) if k not in self.special
         )
         named = tuple((state.lanes[k], k in state.released) for k in sorted(self.special))
-        ops = tuple((phase, mode if ISSUING <= phase <= POLLING else 0, left) for phase, mode, left in state.ops)
+        first = RUNNING if self.demands else ISSUING  # what a running op gives back depends on its mode
+        ops = tuple((phase, mode if first <= phase <= POLLING else 0, left) for phase, mode, left in state.ops)
         return ops, tuple(plain), named, state.pipes, state.pending, state.places, state.entry, bool(state.seen)
 
     def _bound(self, state: State) -> int:
@@ -303,7 +331,7 @@ class _Search:
                 if state.lanes[lane] == 0 and lane in state.released:
                     lanes = _with(state.lanes, {lane: -1 - i})
                     blocked = state._replace(lanes=lanes, released=state.released - {lane})
-                    yield blocked, Step(~i, now, m, (), (), (), path)
+                    yield blocked, Step(~i, now, m, (), (), (), (), path)
 
     def _owner(self, mode: Mode) -> int:
         assert mode.dma is not None
@@ -311,6 +339,9 @@ class _Search:
 
     def _starts(self, state: State, i: int, now: int, path: Step | None) -> Iterator[tuple[State, Step]]:
         for m, mode in enumerate(self.problem.ops[i].modes):
+            if not self._has_share(state, i, m):
+                continue
+            flows = self._flows(state, i, m)
             for units in self._unit_choices(state, mode):
                 if mode.dma is not None:
                     mine = [self._owner(mode)]
@@ -324,7 +355,20 @@ class _Search:
                 for places in self._births(state, i):
                     placed = tuple((b, places[b]) for b in range(len(places)) if places[b] != state.places[b])
                     after = self._begun(state, i, m, mode, units, mine)._replace(places=places)
-                    yield after, Step(i, now, m, units, placed, guards, path)
+                    yield after, Step(i, now, m, units, placed, guards, flows, path)
+
+    def _has_share(self, state: State, i: int, m: int) -> bool:
+        """Whether op ``i`` in mode ``m`` fits beside all that started and is not known to have ended."""
+        for _, amount, rows in self.demands:
+            held = sum(rows[j][n] for j, (phase, n, _) in enumerate(state.ops) if phase not in (FRESH, OVER))
+            if rows[i][m] and held + rows[i][m] > amount:
+                return False
+        return True
+
+    def _flows(self, state: State, i: int, m: int) -> tuple[tuple[int, int], ...]:
+        """Every op that has ended and demanded of what op ``i`` demands comes before it."""
+        over = [(j, n) for j, (phase, n, _) in enumerate(state.ops) if phase == OVER]
+        return tuple((j, i) for j, n in over if any(rows[j][n] and rows[i][m] for _, _, rows in self.demands))
 
     def _births(self, state: State, i: int) -> Iterator[tuple[int, ...]]:
         if self.static is not None:
@@ -344,7 +388,7 @@ class _Search:
             return
         options: list[list[tuple[int, ...]]] = []
         for use in mode.uses:
-            if use.ticks == 0:
+            if use.ticks == 0 or use.engine not in self.units:
                 options.append([()])
             elif use.unit_ids is not None:
                 options.append([use.unit_ids])
@@ -429,7 +473,11 @@ class _Search:
         for fresh, i in state.pending:
             m = ops[i][1]
             mode = self.problem.ops[i].modes[m]
-            uses = [(self.pipe_of[use.engine], use.units, use.ticks) for use in mode.uses if use.ticks > 0]
+            uses = [
+                (self.pipe_of[u.engine], u.units, u.ticks)
+                for u in mode.uses
+                if u.ticks > 0 and u.engine in self.pipe_of
+            ]
             if any(len(pipes[p]) + units > self.pipe_units[p] for p, units, _ in uses):
                 left.append((fresh, i))
                 continue
@@ -472,12 +520,14 @@ class _Search:
         if self.static is not None:
             offsets = list(self.static)
         guards: list[tuple[int, int]] = []
+        flows: list[tuple[int, int]] = []
         for step in steps:
             if step.action >= 0:
                 modes[step.action], units[step.action] = step.mode, step.units
             for b, address in step.placed:
                 offsets[b] = address
             guards += step.guards
+            flows += step.flows
         return Witness(
             ticks=ticks,
             modes=tuple(modes),
@@ -486,6 +536,7 @@ class _Search:
             times=tuple(step.time for step in steps),
             offsets=tuple(offsets),
             guards=tuple(guards),
+            flows=tuple(flows),
         )
 
 
@@ -547,7 +598,7 @@ def shared_bytes(problem: Problem, plan: Plan) -> list[tuple[Buffer, Buffer]]:
     ]
 
 
-def plan_faults(problem: Problem, plan: Plan) -> list[str]:
+def plan_faults(problem: Problem, plan: Plan, *, rigid: bool = False) -> list[str]:
     """Return what can go wrong with a plan under some timing, one line each: the rules, checked plainly."""
     found = _address_faults(problem, plan)
     names = [op.name for op in problem.ops]
@@ -565,7 +616,7 @@ def plan_faults(problem: Problem, plan: Plan) -> list[str]:
         if mode.dma is not None:
             owner = (mode.dma.owner_engine, mode.dma.owner_unit)
             expected += [(*owner, "start", name), (*owner, "wait", name)]
-        asked = {use.engine: use for use in mode.uses if use.ticks > 0 and kinds[use.engine] != "pipe"}
+        asked = {use.engine: use for use in mode.uses if use.ticks > 0 and kinds[use.engine] not in ("pipe", "share")}
         if {engine for engine, ids in assignment.units.items() if ids} != set(asked):
             found.append(f"{name} holds other engines than it asks for")
         for engine, ids in assignment.units.items():
@@ -601,6 +652,14 @@ def plan_faults(problem: Problem, plan: Plan) -> list[str]:
             for a, b in combinations(users, 2)
             if not ordered(a, b) and not ordered(b, a)
         ]
+    assigned = {a.op: a.mode for a in plan.assignments}
+    for channel, amount, rows in demands(problem, rigid):
+        held = {op.name: row[assigned[op.name]] for op, row in zip(problem.ops, rows, strict=True)}
+        for size in range(1, len(names) + 1):
+            for group in combinations([name for name in names if held[name]], size):
+                apart = any(ordered(a, b) or ordered(b, a) for a, b in combinations(group, 2))
+                if not apart and sum(held[name] for name in group) > amount:
+                    found.append(f"{group} can demand more than {amount} of {channel} at once")
     found += [f"{e.after} does not wait for {e.before}" for e in problem.precedences if not ordered(e.before, e.after)]
     for first, second in shared_bytes(problem, plan):
         apart = any(
@@ -626,9 +685,22 @@ def _address_faults(problem: Problem, plan: Plan) -> list[str]:
     return found
 
 
-def time_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes]) -> list[str]:
-    """Return what is wrong with the times of a sound plan, one line each."""
+def share_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes], *, rigid: bool = False) -> list[str]:
+    """Return the instants at which ops between start and known end demand more of a share than there is."""
+    assigned = {a.op: a.mode for a in plan.assignments}
     found: list[str] = []
+    for channel, amount, rows in demands(problem, rigid):
+        held = {op.name: row[assigned[op.name]] for op, row in zip(problem.ops, rows, strict=True)}
+        for moment in {times[name].start for name in held}:
+            if sum(held[name] for name in held if times[name].start <= moment < times[name].observed) > amount:
+                found.append(f"more than {amount} of {channel} is demanded at {moment}")
+    return found
+
+
+def time_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes], *, rigid: bool = False) -> list[str]:
+    """Return what is wrong with the times of a sound plan, one line each."""
+    found = share_faults(problem, plan, times, rigid=rigid)
+    shares = {engine.name for engine in problem.engines if engine.kind == "share"}
     modes = chosen_modes(problem, plan)
     lanes: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     pipes: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
@@ -637,7 +709,7 @@ def time_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes]) -> l
         if at.start < problem.entry_ticks:
             found.append(f"{name} starts before the entry is over")
         if mode.dma is None:
-            held = [mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0]
+            held = [mode.overhead_ticks + use.ticks for use in mode.uses if use.ticks > 0 and use.engine not in shares]
             done = at.start + mode.overhead_ticks + mode.latency_ticks
             right = (at.start + max(held, default=0), at.start, done, done, done)
             if right != (at.end, at.transfer_start, at.done, at.wait_start, at.observed):
@@ -654,6 +726,8 @@ def time_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes]) -> l
             found.append(f"{name} moves or is awaited before it is issued")
         lanes[dma.owner_engine, dma.owner_unit] += [(at.start, at.end), (at.wait_start, at.observed)]
         for use in mode.uses:
+            if use.engine in shares:
+                continue
             pipes[use.engine].append((at.transfer_start, at.transfer_start + use.ticks, use.units))
     for lane, busy in lanes.items():
         long = sorted(span for span in busy if span[0] < span[1])
@@ -682,9 +756,9 @@ def time_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes]) -> l
     return found
 
 
-def faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes]) -> list[str]:
+def faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes], *, rigid: bool = False) -> list[str]:
     """Return what is wrong with a plan and its times."""
-    return plan_faults(problem, plan) or time_faults(problem, plan, times)
+    return plan_faults(problem, plan, rigid=rigid) or time_faults(problem, plan, times, rigid=rigid)
 
 
 def _size(buffer: Buffer) -> int:

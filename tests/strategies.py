@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+from hexloom.formulations.problem import (
+    Buffer,
+    Channel,
+    Dma,
+    Engine,
+    Mode,
+    Op,
+    Precedence,
+    Problem,
+    Pull,
+    Scratchpad,
+    Use,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,14 +102,33 @@ def dma_modes(draw: DrawFn, engines: Sequence[Engine], name: str) -> Mode:
 
 
 @st.composite
-def op_modes(draw: DrawFn, engines: Sequence[Engine], dma: bool) -> tuple[Mode, ...]:
-    """One or two modes of any kind."""
+def channel_sets(draw: DrawFn) -> tuple[Channel, ...]:
+    """No channel, one or two, in numbers that have divisors in common or none."""
+    number = draw(st.sampled_from((0, 0, 1, 1, 2)))
+    return tuple(Channel(name=f"c{k}", capacity=draw(st.sampled_from((1, 2, 4, 5, 6, 100)))) for k in range(number))
+
+
+@st.composite
+def mode_pulls(draw: DrawFn, channels: Sequence[Channel], sane: bool) -> tuple[Pull, ...]:
+    """Demands from nothing to the whole of a channel; where they need not be ``sane``, sometimes more."""
+    pulls = []
+    for channel in channels:
+        if draw(st.booleans()):
+            parts = draw(st.integers(0, 4 if sane else 5))
+            pulls.append(Pull(channel=channel.name, rate=-(-channel.capacity * parts // 4)))
+    return tuple(pulls)
+
+
+@st.composite
+def op_modes(draw: DrawFn, engines: Sequence[Engine], dma: bool, channels: Sequence[Channel] = ()) -> tuple[Mode, ...]:
+    """One or two modes of any kind; the first demands no more of a channel than there is."""
     kinds = ["compute", "compute", "compute", "marker"] + (["dma", "dma"] if dma else [])
     found = []
     for k in range(draw(st.sampled_from((1, 1, 2)))):
         kind = draw(st.sampled_from(kinds))
         make = {"compute": computing_modes, "marker": marker_modes, "dma": dma_modes}[kind]
-        found.append(draw(make(engines, f"m{k}")))
+        mode = draw(make(engines, f"m{k}"))
+        found.append(mode.model_copy(update={"pulls": draw(mode_pulls(channels, sane=k == 0))}))
     return tuple(found)
 
 
@@ -126,8 +157,15 @@ def scratchpad_buffers(draw: DrawFn, names: Sequence[str], most: int) -> tuple[t
     return tuple(buffers), Scratchpad(total_bytes=available + reserved, reserved_bytes=reserved)
 
 
-@st.composite
 def problems(
+    max_ops: int = 6, min_ops: int = 1, dma: bool = True, pipes: bool = True, max_buffers: int = 4
+) -> st.SearchStrategy[Problem]:
+    """Any small problem; its channels, if it has any, are rigid."""
+    return with_channels(max_ops, min_ops, dma, pipes, max_buffers).map(Problem.with_rigid_channels)
+
+
+@st.composite
+def with_channels(
     draw: DrawFn,
     max_ops: int = 6,
     min_ops: int = 1,
@@ -137,6 +175,7 @@ def problems(
 ) -> Problem:
     """Any small problem; the order of its ops in the file says nothing about the order they run in."""
     engines = draw(engine_sets(dma, pipes))
+    channels = draw(channel_sets())
     n = draw(st.integers(min_ops, max_ops))
     order = draw(st.permutations(range(n)))
     ops = tuple(
@@ -145,7 +184,7 @@ def problems(
             task=draw(st.sampled_from(("a", "b"))),
             stage=draw(st.sampled_from(("s", "t"))),
             tile=draw(st.integers(0, 2)),
-            modes=draw(op_modes(engines, dma)),
+            modes=draw(op_modes(engines, dma, channels)),
         )
         for i in range(n)
     )
@@ -157,6 +196,7 @@ def problems(
     buffers, scratchpad = draw(scratchpad_buffers([op.name for op in ops], max_buffers))
     return Problem(
         engines=engines,
+        channels=channels,
         ops=ops,
         precedences=tuple(edges),
         buffers=buffers,

@@ -2,12 +2,14 @@
 
 For a horizon of T ticks the LP asks for the time that is missing. Its prices, made rational, are evaluated exactly:
 if the ops must spend more than can be spent in T ticks, no schedule ends by T. The horizon is raised until no time
-is missing; the bound is one tick above the last horizon refuted. Columns are generated: the dearest set of each slice
+is missing; the bound is one tick above the last horizon refuted, or, where ops slow each other and times are no whole
+ticks, the horizon up to which all are refuted. Columns are generated: the dearest set of each slice
 of the axis is found exactly.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -22,14 +24,17 @@ from hexloom.formulations.configuration.master import Master
 from hexloom.formulations.configuration.order import Order
 from hexloom.formulations.configuration.partition import alike_pipes, split, stages, twins
 from hexloom.formulations.configuration.sets import Budget, SearchLimitError, SetSearch
+from hexloom.formulations.problem import slows
+from hexloom.formulations.speeds import Speeds
+from hexloom.formulations.ticks import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from hexloom.formulations.configuration.classes import Rate, Set
     from hexloom.formulations.configuration.parts import Merged
-    from hexloom.formulations.configuration.sets import Set
     from hexloom.formulations.heads_tails import HeadsTails
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Problem, Rule
 
 SINGLE_LIMIT = 64
 """Up to so many ops every op is a class of its own in the end."""
@@ -82,6 +87,7 @@ class Prices:
 def configuration_bound(
     problem: Problem,
     heads_tails: HeadsTails,
+    rule: Rule = "none",
     *,
     time_limit_s: float = 1.0,
     deterministic: bool = False,
@@ -94,7 +100,9 @@ def configuration_bound(
     problem
         Any problem that arithmetic does not refute.
     heads_tails
-        Its heads and tails.
+        Its heads and tails, in whole ticks.
+    rule
+        How channels are shared.
     time_limit_s
         Seconds after which the best prices found so far count.
     deterministic
@@ -111,12 +119,13 @@ def configuration_bound(
     order = Order(problem)
     start = int((heads_tails.head + heads_tails.duration + heads_tails.tail).max())
     best: tuple[Bound, Certificate] | None = None
-    for merged, partition in _partitions(problem, heads_tails, single_limit):
-        given = configurations(problem, order, heads_tails, partition, merged)
+    speeds = Speeds(problem, rule, exact=True)
+    for merged, partition in _partitions(problem, heads_tails, single_limit, speeds):
+        given = configurations(problem, order, heads_tails, partition, merged, speeds)
         if not all(one.items for one in given.classes):
             return None
         rising = _Rising(given, budget if merged is None else budget.part(CLASS_SHARE))
-        found = rising.run(start if best is None else best[0].ticks, best is not None)
+        found = rising.run(start if best is None else math.ceil(best[0].ticks), best is not None)
         proven = None if found is None else _proven(problem, order, heads_tails, given, merged, found)
         if proven is not None and (best is None or proven[0].ticks > best[0].ticks):
             best = proven
@@ -124,21 +133,26 @@ def configuration_bound(
 
 
 def _partitions(
-    problem: Problem, ht: HeadsTails, single_limit: int
+    problem: Problem, ht: HeadsTails, single_limit: int, speeds: Speeds
 ) -> Iterator[tuple[Merged | None, list[tuple[int, ...]]]]:
     """Yield classes to try, from few to many: every next one is harder to solve and proves no less."""
     n = len(problem.ops)
     known = 0
+    if speeds.rule == "priority":
+        # Who comes first is served first: ops of a class differ by that.
+        if n <= single_limit:
+            yield None, [(i,) for i in range(n)]
+        return
     if n > EASY_LIMIT or n > single_limit:
         merged = alike_pipes(problem)
-        groups = stages(problem, merged)
+        groups = stages(problem, merged, speeds)
         for most in CLASS_LIMITS:
             partition = split(groups, ht, most)
             if len(partition) > known:
                 known = len(partition)
                 yield merged, partition
     if n <= single_limit:
-        yield None, twins(problem)
+        yield None, twins(problem, speeds)
 
 
 class _Rising:
@@ -164,7 +178,7 @@ class _Rising:
         try:
             for lane, capacity in enumerate(self._given.capacity):
                 prices = tuple(sum(units for at, units in item.takes if at == lane) for item in self._given.items)
-                ticks, _ = first_open(self._given, prices, horizon, partial(_full, capacity))
+                ticks, _, _ = first_open(self._given, prices, horizon, partial(_full, capacity))
                 if ticks > horizon:
                     best, horizon = Prices(prices, ticks), ticks
             while True:
@@ -233,7 +247,7 @@ class _Rising:
             if scale > FINE:
                 rounded, scale = [Fraction(round(price / top * bottom), bottom) for price in duals], bottom
             whole = tuple(int(price * scale) for price in rounded)
-            ticks, _ = first_open(self._given, whole, horizon, partial(self._search.dearest_or_more, whole))
+            ticks, _, _ = first_open(self._given, whole, horizon, partial(self._search.dearest_or_more, whole))
             if ticks > horizon and (best is None or ticks > best.ticks):
                 best = Prices(whole, ticks)
             if ticks - horizon >= missing * horizon - 1:
@@ -246,44 +260,45 @@ def _full(capacity: int, items: tuple[int, ...]) -> int:
 
 
 def first_open(
-    given: Configurations, prices: Sequence[int], start: int, dearest: Callable[[tuple[int, ...]], int]
-) -> tuple[int, int]:
-    """Return a horizon from ``start`` on that ``prices`` do not refute although they refute the one before, and what
-    the dearest set costs. Nothing shorter than a refuted horizon exists, so steps may double: none is too long.
+    given: Configurations, prices: Sequence[int], start: int, dearest: Callable[[tuple[int, ...]], Rate | float]
+) -> tuple[int, Rate | float, Fraction]:
+    """Return a horizon from ``start`` on that ``prices`` do not refute although they refute the one before, what the
+    dearest set costs, and between the two the horizon at which nothing is missing any more: between whole ticks what
+    is missing falls in a straight line. Nothing shorter than a refuted horizon exists, so steps may double.
 
     ``dearest`` tells what the dearest set of some items costs, or more.
     """
-    known: dict[tuple[int, ...], int] = {}
+    known: dict[tuple[int, ...], Rate | float] = {}
     priced = [k for k, price in enumerate(prices) if price > 0]
     due = 0
     for one in given.classes:
         cheapest = min(sum(given.items[k].ticks * prices[k] for k in items) for items in one.items)
         due += len(one.ops) * cheapest
 
-    def excess(horizon: int) -> int:
-        total = due
+    def excess(horizon: int) -> Rate | float:
+        total: Rate | float = due
         for one in cut_axis(given, horizon, priced):
             if one.items not in known:
                 known[one.items] = dearest(one.items)
             total -= one.ticks * known[one.items]
         return total
 
-    def top() -> int:
+    def top() -> Rate | float:
         return max(known.values(), default=0)
 
     low, left = start, excess(start)
     if left <= 0:
-        return start, top()
+        return start, top(), Fraction(start)
     step = 0
     while low < given.longest:
         # One tick more lets the ops pay at most what the dearest set costs, as long as no window opens.
-        step = max(1, 2 * step, -(-left // max(1, top())) - 1)
+        step = max(1, 2 * step, int(-(-left // max(1, top()))) - 1)
         left = excess(low + step)
         if left <= 0:
             break
         low += step
     else:
-        return low, top()
+        return low, top(), Fraction(low)
     high = low + step
     while high - low > 1:
         middle = (low + high) // 2
@@ -291,7 +306,8 @@ def first_open(
             low = middle
         else:
             high = middle
-    return high, top()
+    more, less = excess(low), excess(high)
+    return high, top(), low + Fraction(more) / Fraction(more - less)
 
 
 def _proven(
@@ -299,19 +315,22 @@ def _proven(
 ) -> tuple[Bound, Certificate] | None:
     """Write the certificate of the classes that have a price, evaluated once more as the checker will."""
     priced = [c for c, one in enumerate(given.classes) if any(found.per_item[k] for row in one.items for k in row)]
-    kept = configurations(problem, order, ht, [given.classes[c].ops for c in priced], merged)
+    kept = configurations(problem, order, ht, [given.classes[c].ops for c in priced], merged, given.speeds)
     prices = [found.per_item[k] for c in priced for row in given.classes[c].items for k in row]
-    search = SetSearch(kept, Budget(PROOF_SECONDS, deterministic=True), NODE_LIMIT)
+    search = SetSearch(kept, Budget(PROOF_SECONDS, deterministic=True), NODE_LIMIT, exact=True)
+    # What floats refuted is one tick less in doubt.
+    start = max(problem.entry_ticks, found.ticks - (2 if slows(given.speeds.rule) else 1))
     try:
-        ticks, top = first_open(kept, prices, found.ticks - 1, partial(search.dearest_or_more, prices))
+        whole_ticks, top, exact = first_open(kept, prices, start, partial(search.dearest_or_more, prices))
     except SearchLimitError:
         return None
-    if top == 0:
+    if top == 0 or (slows(given.speeds.rule) and exact <= start):
         return None
+    ticks = whole(exact) if slows(given.speeds.rule) else whole_ticks
     classes = tuple(
         PricedClass(
             ops=tuple(problem.ops[i].name for i in one.ops),
-            prices=tuple(tuple(str(Fraction(prices[k], top)) for k in row) for row in one.items),
+            prices=tuple(tuple(str(Fraction(prices[k]) / Fraction(top)) for k in row) for row in one.items),
         )
         for one in kept.classes
     )

@@ -5,13 +5,13 @@ Data only: the configuration bound makes it, the checker reads it, a schedule fi
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Literal
 
 from pydantic import Field
 
 from hexloom.formulations.problem import Frozen
+from hexloom.formulations.ticks import whole
 
 RATIONAL = r"^\d{1,400}(/[1-9]\d{0,399})?$"
 
@@ -21,7 +21,8 @@ class PricedClass(Frozen):
 
     ``prices`` has one row per way to run, and one price per part of it, in the order of time. Of a run the parts are
     the intervals between the ends of its uses, and the rest until its result; of a transfer the issue, then the same
-    intervals of the transfer, then the poll; those of no length do not count. The ways are the modes whose units
+    intervals of the transfer, then the poll; those of no length do not count. Where others can slow the work, the
+    overhead before it is a part of its own. The ways are the modes whose units
     exist, of several with equal parts the first.
     """
 
@@ -34,7 +35,8 @@ class Certificate(Frozen):
 
     Every tick that a part runs costs its price. A schedule of T ticks must spend, for each op, at least the cheapest
     of its ways to run; at no instant can it spend more than the dearest set of parts that may run together there, given
-    heads and tails. The bound holds if for all whole T below it the first sum exceeds what can be spent in T.
+    heads and tails. The bound holds if for all T below it (all whole ones, where nobody slows anybody) the first sum
+    exceeds what can be spent in T. What parts spend falls with the speed at which they work beside each other.
     Prices are scaled so that no set costs more than one. Ops of no class have price zero.
 
     ``merged`` None: every unit of a worker or resource counts by itself where a mode fixes it. Otherwise units have
@@ -47,6 +49,6 @@ class Certificate(Frozen):
     bound: str = Field(pattern=RATIONAL)
 
     @property
-    def ticks(self) -> int:
-        """The bound in whole ticks: all times are whole."""
-        return math.ceil(Fraction(self.bound))
+    def ticks(self) -> int | Fraction:
+        """The bound in ticks."""
+        return whole(Fraction(self.bound))  # type: ignore[no-any-return]

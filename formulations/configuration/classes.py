@@ -7,10 +7,13 @@ that no schedule can reach, which keeps the bound below the optimum.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, cast
 
 from hexloom.formulations.configuration.parts import Lane, Merged, lanes_of, ways_of
+from hexloom.formulations.speeds import NOT_SHARING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +21,13 @@ if TYPE_CHECKING:
     from hexloom.formulations.configuration.order import Order
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
+    from hexloom.formulations.speeds import Speeds
+
+Rate = int | Fraction
+"""A speed, or the sum of several: a part of full speed, exact."""
+
+Set = tuple[tuple[int, int], ...]
+"""Parts that run together, as (position of the item, how many of it), ascending."""
 
 LIVE_LIMIT = 512
 """Up to so many ops a buffer also counts for ops that run between its first and its last user."""
@@ -27,7 +37,8 @@ LIVE_LIMIT = 512
 class Item:
     """One part of one way to run a class; ``head`` and ``tail`` are the least of its ops, for this part.
 
-    ``takes`` are (lane, units) by position.
+    ``takes`` are (lane, units), ``pulls`` (channel, rate), by position; ``load`` is what others notice of it, ``full``
+    its speed in an empty machine.
     """
 
     op_class: int
@@ -35,6 +46,9 @@ class Item:
     head: int
     tail: int
     takes: tuple[tuple[int, int], ...]
+    load: int = NOT_SHARING
+    pulls: tuple[tuple[int, int], ...] = ()
+    full: Rate = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +85,28 @@ class Configurations:
     shared_bytes: dict[int, int]
     entry: int
     longest: int
+    speeds: Speeds
+    channels: tuple[int, ...]
+
+    def working(self, chosen: Set) -> list[int]:
+        """Return the items of ``chosen`` that others can slow, each as often as it is in it, in the order for speeds.
+
+        Who comes first decides under rule priority; there every op is a class, and items are in the order of ops. Else
+        the order is that of loads, so that alike sets are looked up once.
+        """
+        found = [k for k, copies in chosen if self.items[k].load != NOT_SHARING for _ in range(copies)]
+        return found if self.speeds.rule == "priority" else sorted(found, key=lambda k: self.items[k].load)
+
+    def rates(self, chosen: Set) -> list[tuple[int, Rate]]:
+        """Return the work per tick that each item gets while ``chosen`` runs: x_im(S), summed over its copies."""
+        working = self.working(chosen)
+        if not working:
+            return list(chosen)
+        speeds = cast("tuple[Fraction, ...]", self.speeds.speeds(tuple(self.items[k].load for k in working)))
+        found: dict[int, Rate] = {k: copies for k, copies in chosen if self.items[k].load == NOT_SHARING}
+        for k, speed in zip(working, speeds, strict=True):
+            found[k] = found.get(k, 0) + speed
+        return sorted(found.items())
 
 
 def configurations(
@@ -79,9 +115,11 @@ def configurations(
     ht: HeadsTails,
     partition: Sequence[tuple[int, ...]],
     merged: Merged | None,
+    speeds: Speeds,
 ) -> Configurations:
     """Return what can run together, for classes of ops that run in equal ways. Ops left out never run."""
-    lanes = lanes_of(problem, merged)
+    lanes = lanes_of(problem, merged, speeds)
+    channel = {one.name: c for c, one in enumerate(problem.channels)}
     number: dict[Lane, int] = {lane: k for k, lane in enumerate(lanes.capacity)}
     memory = _Memory(problem, order, partition)
     classes: list[OpClass] = []
@@ -93,7 +131,10 @@ def configurations(
             rows.append(tuple(range(len(items), len(items) + len(parts))))
             for part in parts:
                 takes = tuple((number[lane], units) for lane, units in part.takes)
-                items.append(Item(c, part.ticks, head + part.lead, tail + part.trail, takes))
+                pulls = tuple((channel[name], rate) for name, rate in part.pulls)
+                full = Fraction(speeds.speeds((part.load,))[0]) if part.load != NOT_SHARING else 1
+                row = (c, part.ticks, head + part.lead, tail + part.trail, takes, part.load, pulls, full)
+                items.append(Item(*row))
         classes.append(OpClass(ops, tuple(rows), order.width(ops), memory.own(c), memory.shared(c)))
     conflicts = [0] * len(classes)
     for a in range(len(classes)):
@@ -101,6 +142,8 @@ def configurations(
             if order.all_ordered(partition[a], partition[b]):
                 conflicts[a] |= 1 << b
                 conflicts[b] |= 1 << a
+    # Longer than any plan: one op after the other, each at the speed it has alone.
+    slowest = math.ceil(1 / min([Fraction(1), *(Fraction(item.full) for item in items)]))
     sizes = {b: problem.buffers[b].occupied_bytes for one in classes for b in one.shared}
     return Configurations(
         tuple(classes),
@@ -111,7 +154,9 @@ def configurations(
         memory.room,
         sizes,
         problem.entry_ticks,
-        problem.horizon_ticks,
+        problem.horizon_ticks * slowest,
+        speeds,
+        tuple(one.capacity for one in problem.channels),
     )
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hexloom.formulations.configuration.sets import work_rates
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexloom.formulations.configuration.axis import Slice
-    from hexloom.formulations.configuration.classes import Configurations
-    from hexloom.formulations.configuration.sets import Set
+    from hexloom.formulations.configuration.classes import Configurations, Set
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ class Master:
         self._known.add((k, chosen))
         column = self._lp.NumVar(0.0, self._lp.infinity(), "")
         self._slices[k].SetCoefficient(column, 1.0)
-        for item, rate in work_rates(chosen):
+        for item, rate in self.given.rates(chosen):
             self._parts[item].SetCoefficient(column, float(rate))
         return True
 

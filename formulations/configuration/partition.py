@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from hexloom.formulations.configuration.parts import lanes_of, ways_of
 
 if TYPE_CHECKING:
+    from hexloom.formulations.speeds import Speeds
+
     from hexloom.formulations.configuration.parts import Merged
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
@@ -34,9 +36,9 @@ def alike_pipes(problem: Problem) -> Merged:
     return tuple(tuple(group) for group in groups if len(group) > 1)
 
 
-def stages(problem: Problem, merged: Merged) -> list[list[int]]:
+def stages(problem: Problem, merged: Merged, speeds: Speeds) -> list[list[int]]:
     """Group ops of one task and stage that run in the same ways."""
-    number = _way_numbers(problem, merged)
+    number = _way_numbers(problem, merged, speeds)
     groups: dict[tuple[str, str, int], list[int]] = {}
     for i, op in enumerate(problem.ops):
         groups.setdefault((op.task, op.stage, number[i]), []).append(i)
@@ -58,12 +60,12 @@ def split(groups: list[list[int]], ht: HeadsTails, most: int) -> list[tuple[int,
     return partition
 
 
-def twins(problem: Problem) -> list[tuple[int, ...]]:
+def twins(problem: Problem, speeds: Speeds) -> list[tuple[int, ...]]:
     """Classes of ops that no set can tell apart: equal ways, neighbours and sizes of buffers that no other op uses.
 
     All others stay single. Nothing is lost by giving twins one price.
     """
-    number = _way_numbers(problem, None)
+    number = _way_numbers(problem, None, speeds)
     found: dict[object, list[int]] = {}
     for i in range(len(problem.ops)):
         buffers = [problem.buffers[b] for b in problem.op_buffers[i]]
@@ -75,9 +77,9 @@ def twins(problem: Problem) -> list[tuple[int, ...]]:
     return [tuple(ops) for ops in found.values()]
 
 
-def _way_numbers(problem: Problem, merged: Merged | None) -> list[int]:
+def _way_numbers(problem: Problem, merged: Merged | None, speeds: Speeds) -> list[int]:
     """Return a number per op, equal for ops that run in the same ways; thousands of ops share a few modes."""
-    lanes = lanes_of(problem, merged)
+    lanes = lanes_of(problem, merged, speeds)
     known: dict[tuple[int, ...], int] = {}
     number: dict[object, int] = {}
     found = []

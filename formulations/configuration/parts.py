@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.speeds import NOT_SHARING
+
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Mode, Op, Problem
+    from hexloom.formulations.speeds import Speeds
 
 Lane = tuple[str, int | None]
 """An engine as a whole (None), or one unit of it."""
@@ -16,13 +19,16 @@ Lane = tuple[str, int | None]
 class Part:
     """``ticks`` long; at least ``lead`` ticks after the start of its op, ``trail`` ticks before its result.
 
-    ``takes`` are the units it holds per lane; empty for a part in flight.
+    ``takes`` are the units it holds per lane; empty for a part in flight. ``load`` says what it demands of channels
+    and how it disturbs others (`hexloom.formulations.speeds`); ``pulls`` are those demands.
     """
 
     ticks: int
     lead: int
     trail: int
     takes: tuple[tuple[Lane, int], ...]
+    load: int = NOT_SHARING
+    pulls: tuple[tuple[str, int], ...] = ()
 
 
 Merged = tuple[tuple[str, ...], ...]
@@ -35,25 +41,27 @@ class Lanes:
 
     ``capacity`` is what every lane offers. With ``merged`` None every unit of a worker or resource is a lane too;
     otherwise units have no names, and each group in ``merged`` is one engine, called by its first: what is feasible
-    stays so.
+    stays so. ``shares`` are held by every part of an op.
     """
 
     capacity: dict[Lane, int]
     name: dict[str, str]
     single_units: bool
+    shares: frozenset[str]
+    speeds: Speeds
 
 
-def lanes_of(problem: Problem, merged: Merged | None) -> Lanes:
-    """Return the lanes of ``problem``."""
+def lanes_of(problem: Problem, merged: Merged | None, speeds: Speeds) -> Lanes:
+    """Return the lanes of ``problem``; ``speeds`` tells how parts slow each other."""
     name = {engine.name: engine.name for engine in problem.engines}
     name.update({member: group[0] for group in merged or () for member in group})
     capacity: dict[Lane, int] = {}
     for engine in problem.engines:
         lane = (name[engine.name], None)
         capacity[lane] = capacity.get(lane, 0) + engine.units
-        if merged is None and engine.units > 1 and engine.kind != "pipe":
+        if merged is None and engine.units > 1 and engine.kind not in ("pipe", "share"):
             capacity.update({(engine.name, unit): 1 for unit in range(engine.units)})
-    return Lanes(capacity, name, merged is None)
+    return Lanes(capacity, name, merged is None, frozenset(problem.shares), speeds)
 
 
 def can_run(problem: Problem, mode: Mode) -> bool:
@@ -65,28 +73,33 @@ def can_run(problem: Problem, mode: Mode) -> bool:
 def parts_of(mode: Mode, lanes: Lanes) -> tuple[Part, ...]:
     """Return the parts of ``mode`` in the order of time, those of no length left out.
 
-    A transfer that waits for its pipes is in no part; it asks for nothing then.
+    A transfer that waits for its pipes is in no part; what it asks for then is left out. Where others can slow the
+    work, the overhead before it, which nobody slows, is a part of its own.
     """
-    spans: list[tuple[int, tuple[tuple[Lane, int], ...]]] = []
+    spans: list[tuple[int, tuple[tuple[Lane, int], ...], int]] = []
     dma = mode.dma
+    load = lanes.speeds.load_of(mode)
+    whole = [(use.engine, use.units, None) for use in mode.uses if use.ticks > 0 and use.engine in lanes.shares]
     if dma is not None:
-        owner = _takes(lanes, [(dma.owner_engine, 1, (dma.owner_unit,))])
-        spans.append((dma.issue_ticks, owner))
+        owner = _takes(lanes, [(dma.owner_engine, 1, (dma.owner_unit,)), *whole])
+        spans.append((dma.issue_ticks, owner, NOT_SHARING))
     overhead = 0 if dma is not None else mode.overhead_ticks
-    held = [(overhead + use.ticks, use) for use in mode.uses if use.ticks > 0]
+    held = [(overhead + use.ticks, use) for use in mode.uses if use.ticks > 0 and use.engine not in lanes.shares]
     at = 0
-    for end in sorted({end for end, _ in held} | {overhead + mode.latency_ticks}):
+    ends = {end for end, _ in held} | {overhead + mode.latency_ticks}
+    for end in sorted(ends | {overhead} if load != NOT_SHARING else ends):
         uses = [(use.engine, use.units, use.unit_ids) for until, use in held if until >= end]
-        spans.append((end - at, _takes(lanes, uses)))
+        spans.append((end - at, _takes(lanes, [*uses, *whole]), load if at >= overhead else NOT_SHARING))
         at = end
     if dma is not None:
-        spans.append((dma.poll_ticks, owner))
-    total = sum(ticks for ticks, _ in spans)
+        spans.append((dma.poll_ticks, owner, NOT_SHARING))
+    total = sum(ticks for ticks, _, _ in spans)
     found: list[Part] = []
     lead = 0
-    for ticks, takes in spans:
+    for ticks, takes, works in spans:
         if ticks > 0:
-            found.append(Part(ticks, lead, total - lead - ticks, takes))
+            pulls = () if works == NOT_SHARING else tuple((pull.channel, pull.rate) for pull in mode.pulls if pull.rate)
+            found.append(Part(ticks, lead, total - lead - ticks, takes, works, pulls))
         lead += ticks
     return tuple(found)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from hexloom.formulations.speeds import NOT_SHARING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hexloom.formulations.configuration.classes import Configurations
+    from hexloom.formulations.configuration.classes import Configurations, Rate, Set
 
 NODES_PER_SECOND = 20_000
 """Nodes that count as a second of a deterministic budget."""
-
-Set = tuple[tuple[int, int], ...]
-"""Parts that run together, as (position of the item, how many of it), ascending."""
 
 
 class SearchLimitError(Exception):
@@ -25,6 +25,17 @@ class SearchLimitError(Exception):
 
 class NodeLimitError(SearchLimitError):
     """One set has too many rivals."""
+
+
+class _Filling(NamedTuple):
+    """The items that use a channel, with what a byte of each costs, the dearest first."""
+
+    capacity: int
+    items: list[tuple[int, Rate | float]]
+
+
+def _by_worth(item: tuple[int, Rate | float]) -> Rate | float:
+    return -item[1]
 
 
 class _EnoughError(Exception):
@@ -54,25 +65,18 @@ class Budget:
         return Budget(self._seconds * share, self._deadline is None, self)
 
 
-def work_rates(chosen: Set) -> tuple[tuple[int, int], ...]:
-    """Work per tick that each item gets while ``chosen`` runs: x_im(S), summed over its copies.
-
-    Under rule ``none`` every op runs at full speed. A rule that shares channels slows ops down here, and nowhere
-    else; the search below relies on speeds of at most one.
-    """
-    return chosen
-
-
 @dataclass(frozen=True, slots=True)
 class Dearest:
     """A feasible set and what a tick of it costs."""
 
-    cost: int
+    cost: Rate | float
     chosen: Set
 
 
 class SetSearch:
-    """Finds the dearest feasible set for given prices.
+    """Finds the dearest feasible set for given prices: those of its parts times the speeds they leave each other.
+
+    A part that joins slows others, so the dearest set need not be a full one; every set on the way counts.
 
     Parameters
     ----------
@@ -82,13 +86,22 @@ class SetSearch:
         Its end raises `SearchLimitError`.
     node_limit
         Nodes per call after which it is raised too.
+    exact
+        Whether costs are exact where parts slow each other; else they are floats, which is fast.
     """
 
-    def __init__(self, given: Configurations, budget: Budget, node_limit: int) -> None:
+    def __init__(self, given: Configurations, budget: Budget, node_limit: int, *, exact: bool = False) -> None:
         self._given = given
         self._budget = budget
         self._node_limit = node_limit
         self._class = [item.op_class for item in given.items]
+        self._slowed = any(item.load != NOT_SHARING for item in given.items)
+        self._exact = exact
+        self._speeds: dict[tuple[int, ...], list[float]] = {}
+        self._pulls = [
+            {k: rate for k, item in enumerate(given.items) for channel, rate in item.pulls if channel == c}
+            for c, _ in enumerate(given.channels)
+        ]
         self._width = [one.width for one in given.classes]
         self._clique = _cliques(given)
         self._part = {b: size // self._sharers(b) for b, size in given.shared_bytes.items()}
@@ -123,7 +136,7 @@ class SetSearch:
             self._needs[lane].append((units, mask))
 
     def dearest(
-        self, prices: Sequence[int], allowed: Iterable[int], above: int = 0, nodes: int | None = None
+        self, prices: Sequence[int], allowed: Iterable[int], above: Rate | float = 0, nodes: int | None = None
     ) -> Dearest:
         """Return the dearest set of ``allowed`` items, or an empty one if none costs more than ``above``.
 
@@ -131,6 +144,15 @@ class SetSearch:
         """
         self._enough = nodes
         self._prices = prices
+        # What an item costs at the speed that it has alone, which is its highest.
+        alone = (price * item.full for price, item in zip(prices, self._given.items, strict=True))
+        self._full: list[Rate | float] = list(alone) if self._exact or not self._slowed else [float(f) for f in alone]
+        if self._slowed:
+            number = Fraction if self._exact else float
+            self._dearest_bytes = [
+                _Filling(capacity, sorted(((k, number(prices[k]) / rate) for k, rate in rates.items()), key=_by_worth))
+                for capacity, rates in zip(self._given.channels, self._pulls, strict=True)
+            ]
         self._reset()
         self._best = Dearest(above, ())
         self._nodes = 0
@@ -140,7 +162,7 @@ class SetSearch:
             self._grow(self._open(candidates, ~0), 0, [])
         return self._best
 
-    def dearest_or_more(self, prices: Sequence[int], items: Iterable[int]) -> int:
+    def dearest_or_more(self, prices: Sequence[int], items: Iterable[int]) -> Rate | float:
         """Return what the dearest set costs, or what the scarcest lane of each item alone allows if that is hard."""
         items = tuple(items)
         try:
@@ -185,7 +207,7 @@ class SetSearch:
         """Mask of the items that cannot join once class ``c`` is in the set as often as it is."""
         return self._excludes[c] | (self._of_class[c] if self._used[c] >= self._width[c] else 0)
 
-    def _grow(self, candidates: list[int], cost: int, chosen: list[tuple[int, int]]) -> None:
+    def _grow(self, candidates: list[int], cost: Rate | float, chosen: list[tuple[int, int]]) -> None:
         self._nodes += 1
         self._budget.spend(1)
         if self._enough is not None and self._nodes > self._enough:
@@ -195,17 +217,60 @@ class SetSearch:
         while candidates:
             if cost + self._bound(candidates) <= self._best.cost:
                 return
+            if self._slowed and self._by_channels(chosen, candidates) <= self._best.cost:
+                return
             k, candidates = candidates[0], candidates[1:]
             c = self._class[k]
             for copies in range(self._most(k), 0, -1):
                 self._take(k, copies)
-                now = cost + copies * self._prices[k]
+                now = cost + copies * self._full[k]
                 chosen.append((k, copies))
                 if now > self._best.cost:
-                    self._best = Dearest(now, tuple(sorted(chosen)))
+                    worth = self._worth(chosen) if self._slowed else now
+                    if worth > self._best.cost:
+                        self._best = Dearest(worth, tuple(sorted(chosen)))
                 self._grow(self._open(candidates, ~self._barred(c)), now, chosen)
                 chosen.pop()
                 self._take(k, -copies)
+
+    def _worth(self, chosen: list[tuple[int, int]]) -> Rate | float:
+        """Return what a tick of ``chosen`` costs at the speeds that its parts leave each other."""
+        if self._exact:
+            rates = self._given.rates(tuple(sorted(chosen)))
+            return sum((self._prices[k] * rate for k, rate in rates), start=Fraction(0))
+        working = self._given.working(tuple(sorted(chosen)))
+        loads = tuple([self._given.items[k].load for k in working])
+        speeds = self._speeds.get(loads)
+        if speeds is None:
+            speeds = self._speeds[loads] = [float(speed) for speed in self._given.speeds.speeds(loads)]
+        free = sum(self._full[k] * copies for k, copies in chosen if self._given.items[k].load == NOT_SHARING)
+        return free + sum([self._prices[k] * speed for k, speed in zip(working, speeds, strict=True)])
+
+    def _by_channels(self, chosen: list[tuple[int, int]], candidates: Sequence[int]) -> Rate | float:
+        """Bound the cost of ``chosen`` with any candidates: what uses a channel shares its capacity, at best cleverly.
+
+        Of each channel it is filled with what costs most per byte; what does not use it works at full speed.
+        """
+        best: Rate | float | None = None
+        copies = dict(chosen)
+        for k in candidates:
+            copies[k] = self._width[self._class[k]] - self._used[self._class[k]]
+        for rates, order in zip(self._pulls, self._dearest_bytes, strict=True):
+            total: Rate | float = self._bound([k for k in candidates if k not in rates])
+            for k, count in chosen:
+                if k not in rates:
+                    total += count * self._full[k]
+            left: int = order.capacity
+            for k, worth in order.items:
+                if k in copies:
+                    taken = min(left, rates[k] * copies[k])
+                    total += worth * taken
+                    left -= taken
+                    if left <= 0:
+                        break
+            if best is None or total < best:
+                best = total
+        return self._best.cost + 1 if best is None else best
 
     def _open(self, candidates: list[int], mask: int) -> list[int]:
         """Return those of ``candidates`` in ``mask`` that still fit."""

@@ -50,7 +50,7 @@ def least_end(tables: Tables, state: State) -> float:
     for load in tables.loads:
         work = 0
         floor: float = -1
-        held: list[float] | None = None
+        held: list[tuple[float, int]] | None = None
         for i, energy, rest, lead in load.rows:
             phase = phases[i]
             if phase == FRESH:
@@ -63,30 +63,47 @@ def least_end(tables: Tables, state: State) -> float:
             if floor < 0 or begin < floor:
                 floor = begin
             if held is None:
-                held = _held(state, load.lanes, load.pipe, load.units)
+                if load.share >= 0:
+                    held = _given(tables, state, load.share, ends)
+                else:
+                    held = _held(state, load.lanes, load.pipe, load.units)
             end = _served(held, floor, work) + rest
             if end > best:
                 best = end
     return best
 
 
-def _held(state: State, lanes: tuple[int, ...], pipe: int, units: int) -> list[float]:
-    """Return until when each unit of an engine is held at least, ascending."""
+def _held(state: State, lanes: tuple[int, ...], pipe: int, units: int) -> list[tuple[float, int]]:
+    """Return until when how many units of an engine are held at least, ascending."""
     now = state.now
     if pipe < 0:
-        return sorted([max(now, state.lanes[lane]) for lane in lanes])
-    taken = [until for until, count in state.pipes[pipe] for _ in range(count)]
-    return [now] * (units - len(taken)) + taken
+        return [(until, 1) for until in sorted([max(now, state.lanes[lane]) for lane in lanes])]
+    free = units - sum([count for _, count in state.pipes[pipe]])
+    return [(now, free), *state.pipes[pipe]] if free else state.pipes[pipe]
 
 
-def _served(held: list[float], floor: float, work: int) -> float:
+def _given(tables: Tables, state: State, share: int, ends: list[float]) -> list[tuple[float, int]]:
+    """Return until when how much of a share is held at least, ascending."""
+    held = [(state.now, state.shares[share])] if state.shares[share] else []
+    for i, phase in enumerate(state.phase):
+        if phase not in (FRESH, OVER):
+            way = tables.ways[i][state.mode[i]]
+            assert way is not None
+            held += [(ends[i], amount) for taken, amount in way.shares if taken == share]
+    held.sort()
+    return held
+
+
+def _served(held: list[tuple[float, int]], floor: float, work: int) -> float:
     """Return when the units can have done ``work``, begun when they are free and not before ``floor``."""
     total: float = work
     end: float = 0
-    for count, until in enumerate(held, 1):
+    count = 0
+    for until, units in held:
         free = until if until > floor else floor
-        if count > 1 and free >= end:
+        if count and free >= end:
             break
-        total += free
+        total += free * units
+        count += units
         end = -(-total // count)
     return end

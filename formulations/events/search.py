@@ -7,8 +7,9 @@ work neither is better, because a transfer that is issued earlier can take the p
 
 Where no two transfers can want one pipe unit (`Tables.monotone`), all times are longest paths over the orders of the
 decision, so an action may be told to begin only when one of its own reasons comes true: an input is known, one of its
-lanes is released, a buffer has died. Of a decision without guards the simulator gives exactly such a run, and guards
-can only delay it. With a contended pipe this does not hold, and every action may be held back to every event.
+lanes is released, a buffer has died, a share has been given back. Of a decision without guards the simulator gives
+exactly such a run, and guards can only delay it. With a contended pipe this does not hold, and every action may be
+held back to every event.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from hexloom.formulations.events.state import (
 )
 from hexloom.formulations.events.tables import Tables
 from hexloom.formulations.events.working import Working
+from hexloom.formulations.flows import share_flows
 from hexloom.formulations.speeds import NOT_SHARING, Speeds
 
 if TYPE_CHECKING:
@@ -279,7 +281,7 @@ class _Search:
                 if state.released >> way.owner & 1:
                     after = state.copy()
                     self.moves.wait(after, i, way)
-                    after.path = Step(~i, state.mode[i], (), -1, (), state.path)
+                    after.path = Step(~i, state.mode[i], (), -1, (), 0, state.path)
                     yield (~i, 0, (), ()), after
 
     def _fits(self, state: State, i: int) -> bool:
@@ -299,21 +301,22 @@ class _Search:
         )
         natural = state.entry or bool(tables.before[i] & state.seen)
         for m, way in enumerate(tables.ways[i]):
-            if way is None:
+            if way is None or any(amount > state.shares[share] for share, amount in way.shares):
                 continue
+            returned = any(state.returned >> share & 1 for share, _ in way.shares)
             for chosen in self._lane_choices(state, way):
                 alike, lanes = tuple(a for a, _ in chosen), tuple(mine for _, mine in chosen)
                 own = any(state.released >> lane & 1 for mine in lanes for lane in mine)
                 if way.owner >= 0:
                     own = bool(state.released >> way.owner & 1)
-                if not (anyway or own):
+                if not (anyway or own or returned):
                     continue
                 guard = -1 if natural or own else (state.seen & -state.seen).bit_length() - 1
                 for placed in self._births(state, i):
                     after = state.copy()
                     after.places.update(placed)
                     self.moves.start(after, i, m, way, lanes)
-                    after.path = Step(i, m, lanes, guard, placed, state.path)
+                    after.path = Step(i, m, lanes, guard, placed, state.over, state.path)
                     yield (i, m, alike, placed), after
 
     def _births(self, state: State, i: int) -> Iterator[tuple[tuple[int, int], ...]]:
@@ -377,6 +380,8 @@ class _Search:
         actions: list[int] = []
         guards: list[tuple[int, int]] = []
         units: list[tuple[tuple[int, ...], ...]] = [()] * n
+        backwards: list[int] = []
+        over = tables.full
         step = state.path
         while step is not None:
             actions.append(step.action)
@@ -389,5 +394,10 @@ class _Search:
                 )
                 if step.guard >= 0:
                     guards.append((step.guard, step.action))
+                backwards += [~i for i in range(n) if (over & ~step.over) >> i & 1]
+                backwards.append(step.action)
+                over = step.over
             step = step.before
-        return Decision(tuple(state.mode), tuple(units), tuple(reversed(actions)), offsets, tuple(sorted(guards)))
+        flows = share_flows(tables.problem, state.mode, units, reversed(backwards))
+        order = tuple(reversed(actions))
+        return Decision(tuple(state.mode), tuple(units), order, offsets, tuple(sorted(guards)), flows)

@@ -23,18 +23,22 @@ IDLE = -1
 
 
 class Step(NamedTuple):
-    """One action on the way to a state, the newest first."""
+    """One action on the way to a state, the newest first; ``over`` are the ops that had ended when it began."""
 
     action: int
     mode: int
     lanes: tuple[tuple[int, ...], ...]
     guard: int
     places: tuple[tuple[int, int], ...]
+    over: int
     before: Step | None
 
 
 class State:
-    """All that the future depends on, and how it came about; times are absolute."""
+    """All that the future depends on, and how it came about; times are absolute.
+
+    ``shares`` are the amounts left; ``returned`` has a bit for each of which something came back in this round.
+    """
 
     __slots__ = (
         "alive",
@@ -55,7 +59,9 @@ class State:
         "places",
         "rank",
         "released",
+        "returned",
         "seen",
+        "shares",
         "used",
         "when",
     )
@@ -67,6 +73,7 @@ class State:
     pipes: list[list[tuple[float, int]]]
     pending: list[tuple[float, int]]
     places: dict[int, int]
+    shares: list[int]
     now: float
     over: int
     fresh: int
@@ -75,6 +82,7 @@ class State:
     rank: int
     seen: int
     released: int
+    returned: int
     freed: bool
     entry: bool
     late: bool
@@ -92,12 +100,13 @@ class State:
         new.pipes = [pipe[:] for pipe in self.pipes]
         new.pending = self.pending[:]
         new.places = self.places.copy() if self.places else {}
+        new.shares = self.shares[:]
         new.born = self.born[:]
         new.died = self.died[:]
         new.path = self.path
         new.alive, new.used, new.rank = self.alive, self.used, self.rank
         new.now, new.over, new.fresh = self.now, self.over, self.fresh
-        new.seen, new.released = self.seen, self.released
+        new.seen, new.released, new.returned = self.seen, self.released, self.returned
         new.freed, new.entry, new.late = self.freed, self.entry, self.late
         return new
 
@@ -110,12 +119,13 @@ def first_state(tables: Tables, used: int) -> State:
     state.lanes = [IDLE] * tables.lane_count
     state.pipes = [[] for _ in tables.pipe_units]
     state.pending, state.places = [], {}
+    state.shares = tables.share_units[:]
     buffers = len(tables.size)
     state.born, state.died = [0] * buffers, [0] * buffers
     state.path = None
     state.alive, state.used, state.rank = 0, used, 1
     state.now, state.over, state.fresh = tables.problem.entry_ticks, 0, tables.full
-    state.seen = state.released = 0
+    state.seen = state.released = state.returned = 0
     state.freed, state.entry, state.late = False, True, False
     return state
 
@@ -124,10 +134,11 @@ def key_of(tables: Tables, state: State) -> tuple[object, ...]:
     """Return what the future depends on, relative to now: equal for states that differ by alike lanes only."""
     now = state.now
     ops: list[float] = []
+    modes_count = bool(state.shares)  # what an op gives back depends on its mode
     for phase, when, mode in zip(state.phase, state.when, state.mode, strict=True):
         if phase in (FRESH, OVER):
             ops.append(-phase)
-        elif phase == RUNNING:
+        elif phase == RUNNING and not modes_count:
             ops.append((when - now) * 8 + RUNNING)
         else:
             ops.append((((when - now) if TIMED[phase] else 0) * 65536 + mode) * 8 + phase)
@@ -152,6 +163,7 @@ def key_of(tables: Tables, state: State) -> tuple[object, ...]:
             for i, before in enumerate(tables.before):
                 if before & state.seen and state.fresh >> i & 1:
                     flags |= 2 << i
+            flags |= state.returned << tables.n + 1
     else:
         flags = int(state.seen != 0)
     pipes = tuple([tuple([(until - now, units) for until, units in pipe]) for pipe in state.pipes])
@@ -160,8 +172,8 @@ def key_of(tables: Tables, state: State) -> tuple[object, ...]:
     return tuple(ops), tuple(lanes), flags, pipes, pending, places
 
 
-def begin(tables: Tables, state: State, i: int, m: int) -> None:
-    """Note that op ``i`` begins in mode ``m``, and with it the buffers that nobody used before."""
+def begin(tables: Tables, state: State, i: int, m: int, way: Way) -> None:
+    """Note that op ``i`` begins in mode ``m``, with its shares and the buffers that nobody used before."""
     state.fresh &= ~(1 << i)
     state.mode[i] = m
     state.rank += 1
@@ -170,11 +182,13 @@ def begin(tables: Tables, state: State, i: int, m: int) -> None:
             state.alive |= 1 << b
             state.used += tables.size[b]
             state.born[b] = state.rank
+    for share, amount in way.shares:
+        state.shares[share] -= amount
 
 
 def start(tables: Tables, state: State, i: int, m: int, way: Way, lanes: tuple[tuple[int, ...], ...]) -> None:
     """Let op ``i`` begin in mode ``m`` on ``lanes``, per ask of the mode."""
-    begin(tables, state, i, m)
+    begin(tables, state, i, m, way)
     now = state.now
     if way.owner >= 0:
         if way.issue == 0:
@@ -224,6 +238,12 @@ def known(tables: Tables, state: State, i: int) -> None:
     state.over |= 1 << i
     state.seen |= 1 << i
     state.rank += 1
+    if state.shares:
+        way = tables.ways[i][state.mode[i]]
+        assert way is not None
+        for share, amount in way.shares:
+            state.shares[share] += amount
+            state.returned |= 1 << share
     deadline = tables.deadline[i]
     if deadline is not None and state.now > deadline:
         state.late = True
@@ -254,7 +274,7 @@ def next_round(tables: Tables, state: State) -> bool:
         if then < 0:
             return False
         state.now = then
-        state.seen = state.released = 0
+        state.seen = state.released = state.returned = 0
         state.freed = state.entry = False
         _happen(tables, state)
         if state.seen or state.released:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Mode, Problem
 
-from hexloom.formulations.heads_tails import engine_demands
+from hexloom.formulations.heads_tails import Grid, engine_demands
 
 
 class Ask(NamedTuple):
@@ -37,13 +37,19 @@ class Way(NamedTuple):
     poll: int
     pipes: tuple[tuple[int, int, int], ...]
     """(pipe, units, ticks)."""
+    shares: tuple[tuple[int, int], ...]
+    """(share, amount), held until the end is known."""
 
 
 class Load(NamedTuple):
-    """Work on one engine: (op, energy, trail and tail, lead), the longest tail first; ``lanes`` or a pipe serve it."""
+    """Work on one engine: (op, energy, trail and tail, lead), the longest tail first.
+
+    ``lanes``, a pipe or a share serve it.
+    """
 
     lanes: tuple[int, ...]
     pipe: int
+    share: int
     units: int
     rows: tuple[tuple[int, int, int, int], ...]
 
@@ -64,7 +70,11 @@ class Tables:
         self.groups: list[tuple[int, int]] = []
         self.pipe_of: dict[str, int] = {}
         self.pipe_units: list[int] = []
+        self.share_of = {name: k for k, name in enumerate(problem.shares)}
+        self.share_units = list(problem.shares.values())
         for engine in problem.engines:
+            if engine.kind == "share":
+                continue
             if engine.kind == "pipe":
                 self.pipe_of[engine.name] = len(self.pipe_units)
                 self.pipe_units.append(engine.units)
@@ -99,21 +109,27 @@ class Tables:
         """Return the mode in numbers; None when it asks for more units than there are."""
         if any(use.ticks > 0 and use.units > self._kinds[use.engine].units for use in mode.uses):
             return None
+        shares = tuple((self.share_of[u.engine], u.units) for u in self.problem.share_uses(mode))
         if mode.dma is not None:
             dma = mode.dma
-            pipes = tuple((self.pipe_of[u.engine], u.units, u.ticks) for u in mode.uses if u.ticks > 0)
+            pipes = tuple(
+                (self.pipe_of[u.engine], u.units, u.ticks)
+                for u in mode.uses
+                if u.ticks > 0 and u.engine in self.pipe_of
+            )
             owner = self.first_lane[dma.owner_engine] + dma.owner_unit
             none: tuple[Ask | None, ...] = (None,) * len(mode.uses)
-            return Way(none, mode.duration_ticks, owner, dma.issue_ticks, mode.latency_ticks, dma.poll_ticks, pipes)
+            times = mode.duration_ticks, owner, dma.issue_ticks, mode.latency_ticks, dma.poll_ticks
+            return Way(none, *times, pipes, shares)
         asks: list[Ask | None] = []
         for use in mode.uses:
-            if use.ticks == 0:
+            if use.ticks == 0 or use.engine in self.share_of:
                 asks.append(None)
                 continue
             engine = self._kinds[use.engine]
             held = mode.overhead_ticks + use.ticks if engine.kind == "worker" else mode.duration_ticks
             asks.append(Ask(self.first_lane[use.engine], engine.units, use.units, use.unit_ids, held))
-        return Way(tuple(asks), mode.duration_ticks, -1, 0, mode.latency_ticks, 0, ())
+        return Way(tuple(asks), mode.duration_ticks, -1, 0, mode.latency_ticks, 0, (), shares)
 
     def _special(self) -> int:
         """Return the lanes that some mode names; all others of an engine are alike."""
@@ -131,8 +147,8 @@ class Tables:
 
     def _loads(self, problem: Problem) -> list[Load]:
         found = []
-        for demand in engine_demands(problem):
-            engine = problem.engines[demand.engine]
+        for demand in engine_demands(problem, Grid(problem, "none")):
+            engine = self._kinds[demand.name]
             rows = sorted(
                 (
                     (int(i), int(energy), self.tail[int(i)] + int(trail), int(lead))
@@ -141,9 +157,9 @@ class Tables:
                 key=lambda row: (-row[2], row[0]),
             )
             pipe = self.pipe_of.get(engine.name, -1)
-            first = self.first_lane.get(engine.name, 0)
-            lanes = tuple(range(first, first + engine.units)) if pipe < 0 else ()
-            found.append(Load(lanes, pipe, engine.units, tuple(rows)))
+            first = self.first_lane.get(engine.name, -1)
+            lanes = tuple(range(first, first + engine.units)) if first >= 0 else ()
+            found.append(Load(lanes, pipe, self.share_of.get(engine.name, -1), engine.units, tuple(rows)))
         return found
 
     def _never_contended(self) -> bool:
@@ -189,11 +205,11 @@ class Tables:
         return found
 
     def _alone(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Return ops of one mode without buffers, which have no choice of lanes: the op and its lanes."""
+        """Return ops of one mode without buffers or shares, which have no choice of lanes: the op and its lanes."""
         found = []
         for i, ways in enumerate(self.ways):
             way = ways[0]
-            if len(ways) > 1 or way is None or way.owner >= 0 or self.buffers_of[i]:
+            if len(ways) > 1 or way is None or way.owner >= 0 or self.buffers_of[i] or way.shares:
                 continue
             lanes: list[int] = []
             for ask in way.asks:

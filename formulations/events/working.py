@@ -128,7 +128,7 @@ class Working:
     def start(self, state: State, i: int, m: int, way: Way, lanes: tuple[tuple[int, ...], ...]) -> None:
         """Let op ``i`` begin in mode ``m`` on ``lanes``, per ask of the mode."""
         assert isinstance(state, WorkingState)
-        begin(self.tables, state, i, m)
+        begin(self.tables, state, i, m, way)
         if way.owner >= 0:
             if way.issue == 0:
                 self._queue(state, i, way)
@@ -178,7 +178,7 @@ class Working:
             if least < 0:
                 return False
             state.now += least
-            state.seen = state.released = 0
+            state.seen = state.released = state.returned = 0
             state.freed = state.entry = False
             blur = BLUR * (1 + state.now)
             for i, speed in pace:

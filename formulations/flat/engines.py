@@ -41,10 +41,14 @@ def add_engines(model: cp_model.CpModel, problem: Problem, variables: FlatVars) 
     Engines of one unit: no two holds overlap. Engines whose holds are all free to take any unit: the sum of units
     held is at most the number of units; such holds can always be given concrete units afterwards. Else every hold
     chooses its units, and no two holds of a unit overlap. A DMA owner is held for the issue and for the observation.
-    A unit without a thread is held until the result is known: nothing else tells the next user that it is free.
+    A unit without a thread is held until the result is known: nothing else tells the next user that it is free. So is
+    a share, from the start on: ``sum of amounts of ops with start <= t < known <= amount`` at every t.
     """
     choices: list[UnitChoice] = []
     for engine in problem.engines:
+        if engine.kind == "share":
+            _add_share(model, variables, engine)
+            continue
         holds = _holds(problem, variables, engine)
         if not holds:
             continue
@@ -78,6 +82,27 @@ def _holds(problem: Problem, variables: FlatVars, engine: Engine) -> list[tuple[
                 found.append((Hold(i, -1, op.start, dma.issue_ticks, 1, owner, present), m))
                 found.append((Hold(i, -1, op.known - dma.poll_ticks, dma.poll_ticks, 1, owner, present), m))
     return found
+
+
+def _add_share(model: cp_model.CpModel, variables: FlatVars, engine: Engine) -> None:
+    intervals: list[cp_model.IntervalVar] = []
+    amounts: list[int] = []
+    for i, op in enumerate(variables.ops):
+        for mode_vars in op.modes:
+            mode = mode_vars.mode
+            for k, use in enumerate(mode.uses):
+                if use.engine != engine.name or use.ticks == 0:
+                    continue
+                if mode.dma is None:
+                    hold = Hold(i, k, op.start, mode.duration_ticks, use.units, None, mode_vars.chosen)
+                    intervals.append(_interval(model, hold, hold.present, engine.name))
+                else:
+                    assert op.life is not None
+                    span = (op.start, op.life, op.known, mode_vars.chosen)
+                    intervals.append(model.new_optional_interval_var(*span, f"{engine.name}:{i}:{k}"))
+                amounts.append(use.units)
+    if intervals:
+        model.add_cumulative(intervals, amounts, engine.units)
 
 
 def _interval(model: cp_model.CpModel, hold: Hold, present: Literal | bool, name: str) -> cp_model.IntervalVar:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
+from hexloom.formulations.flows import share_flows
 from hexloom.formulations.packing import pack
 
 if TYPE_CHECKING:
@@ -20,32 +21,52 @@ def decision_of(problem: Problem, solution: FlatSolution, *, hold_transfers: boo
     before: issued earlier it might be served before others that the solution serves first.
 
     None when the solution only counts bytes and its lifetimes cannot be packed. Of what happens at one instant, what
-    takes no time comes first; of that, ends of earlier transfers, then predecessors before successors: so every end
-    that a start relies on, be it for its inputs or its addresses, is in front.
+    takes no time comes first, then the issues that hold nobody; of the former, ends of earlier transfers, then
+    predecessors before successors: so every end that a start relies on, be it for its inputs or its addresses, is in
+    front.
     """
-    offsets = _offsets(problem, solution)
-    if offsets is None:
-        return None
     units = _units(problem, solution)
     starts = _late_issues(problem, solution, units)
     rank = {op: k for k, op in enumerate(problem.topological_order)}
-    actions: list[tuple[int, bool, bool, int, int]] = []
+    actions: list[tuple[int, int, bool, int, int]] = []
     for i, op in enumerate(problem.ops):
         mode = op.modes[solution.mode[i]]
+        lasting = int(mode.duration_ticks > 0)
         if mode.dma is None:
-            actions.append((starts[i], mode.duration_ticks > 0, True, 2 * rank[i], i))
+            actions.append((starts[i], 2 * lasting, True, 2 * rank[i], i))
         else:
             poll, start = mode.dma.poll_ticks, starts[i]
             looked = solution.known[i] - poll
-            actions.append((start, mode.dma.issue_ticks > 0, True, 2 * rank[i], i))
-            actions.append((looked, poll > 0, looked == start, 2 * rank[i] + 1, ~i))
+            actions.append((start, 2 if mode.dma.issue_ticks else lasting, True, 2 * rank[i], i))
+            actions.append((looked, 2 if poll else 0, looked == start, 2 * rank[i] + 1, ~i))
+    actions.sort()
+    order = tuple(action for *_, action in actions)
+    moments = _moments(solution, [(time, action) for time, *_, action in actions])
+    offsets = _offsets(problem, solution, moments)
+    if offsets is None:
+        return None
     return Decision(
         modes=solution.mode,
         units=units,
-        actions=tuple(action for *_, action in sorted(actions)),
+        actions=order,
         offsets=offsets,
         guards=_holds(problem, solution, starts) if hold_transfers else (),
+        flows=share_flows(problem, solution.mode, units, moments),
     )
+
+
+def _moments(solution: FlatSolution, actions: list[tuple[int, int]]) -> list[int]:
+    """Return ``i`` where op i starts and ``~i`` where its end is known, in an order that agrees with the actions.
+
+    Of one instant the ends come first, because intervals are half-open; but none comes before its own action.
+    """
+    last = {action if action >= 0 else ~action: (time, k) for k, (time, action) in enumerate(actions)}
+    found: list[tuple[int, int, int, int]] = []
+    for i, known in enumerate(solution.known):
+        time, k = last[i]
+        found.append((known, 0, i, ~i) if known > time else (known, 2 * k + 3, i, ~i))
+    found += [(time, 2 * k + 2, i, i) for k, (time, i) in enumerate(actions) if i >= 0]
+    return [moment for *_, moment in sorted(found)]
 
 
 def _late_issues(
@@ -93,16 +114,18 @@ def _holds(problem: Problem, solution: FlatSolution, starts: tuple[int, ...]) ->
     return tuple(guards)
 
 
-def _offsets(problem: Problem, solution: FlatSolution) -> tuple[int, ...] | None:
+def _offsets(problem: Problem, solution: FlatSolution, moments: list[int]) -> tuple[int, ...] | None:
     if solution.offsets is not None:
         return tuple(solution.offsets.get(b, buffer.address or 0) for b, buffer in enumerate(problem.buffers))
+    # In ranks of moments even what takes no time has a life.
+    place = {moment: k for k, moment in enumerate(moments)}
     lives = []
     for buffer in problem.buffers:
         users = [problem.op_index[name] for name in buffer.ops]
         if buffer.resident:
-            lives.append((-1, solution.makespan + 1))
+            lives.append((-1, len(moments) + 1))
         elif users:
-            lives.append((min(solution.start[u] for u in users), max(solution.known[u] for u in users)))
+            lives.append((min(place[u] for u in users), max(place[~u] for u in users)))
         else:
             lives.append((0, 0))
     return pack(problem, lives)
@@ -111,13 +134,14 @@ def _offsets(problem: Problem, solution: FlatSolution) -> tuple[int, ...] | None
 def _units(problem: Problem, solution: FlatSolution) -> tuple[tuple[tuple[int, ...], ...], ...]:
     """Take the units that the model chose; give the others the lowest free ones in order of start."""
     engines = {engine.name: engine for engine in problem.engines}
-    busy_until = {engine.name: [0] * engine.units for engine in problem.engines}
+    counted = ("pipe", "share")
+    busy_until = {engine.name: [0] * engine.units for engine in problem.engines if engine.kind not in counted}
     found: list[tuple[tuple[int, ...], ...]] = [()] * len(problem.ops)
     for i in sorted(range(len(problem.ops)), key=lambda i: solution.start[i]):
         mode = problem.ops[i].modes[solution.mode[i]]
         mine: list[tuple[int, ...]] = []
         for k, use in enumerate(mode.uses):
-            if use.ticks == 0 or engines[use.engine].kind == "pipe":
+            if use.ticks == 0 or engines[use.engine].kind in counted:
                 mine.append(())
                 continue
             lanes = busy_until[use.engine]

@@ -53,7 +53,7 @@ def add_addresses(
 ) -> dict[int, cp_model.IntVar]:
     """Ensure that no two buffers overlap in time and address; return the address of each in units of its alignment.
 
-    ``align * unit <= available - size``; pinned buffers are fixed, resident ones live for the whole horizon.
+    ``align * unit <= available - size``; pinned buffers are fixed, resident ones live for longer than the horizon.
     """
     rows: list[cp_model.IntervalVar] = []
     columns: list[cp_model.IntervalVar] = []
@@ -70,6 +70,8 @@ def add_addresses(
             model.add(unit == buffer.address // buffer.align_bytes)
         units[b] = unit
         columns.append(model.new_fixed_size_interval_var(unit * buffer.align_bytes, size, f"at:{buffer.name}"))
-        rows.append(alive[b] if b in alive else model.new_fixed_size_interval_var(0, upper, f"all:{buffer.name}"))
+        # What has no length at the edge of a life does not overlap it: what is resident has no edge in sight.
+        row = alive[b] if b in alive else model.new_fixed_size_interval_var(-1, upper + 2, f"all:{buffer.name}")
+        rows.append(row)
     model.add_no_overlap_2d(rows, columns)
     return units

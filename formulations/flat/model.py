@@ -75,6 +75,8 @@ class FlatModel:
                 self.model.add_hint(of.moved, int(simulated.transfer_start[i]))
             if isinstance(of.known, cp_model.IntVar) and of.known is not of.start:
                 self.model.add_hint(of.known, int(simulated.ended[i]))
+            if of.life is not None:
+                self.model.add_hint(of.life, int(simulated.ended[i] - simulated.start[i]))
             for m, mode in enumerate(of.modes):
                 if not isinstance(mode.chosen, bool):
                     self.model.add_hint(mode.chosen, m == decision.modes[i])

@@ -28,13 +28,15 @@ class OpVars:
     """One op.
 
     ``start``: it begins (a transfer: its issue). ``moved``: a transfer takes its pipes (else None). ``known``: the
-    result can be used; for a transfer its owner has observed the end.
+    result can be used; for a transfer its owner has observed the end. ``life``: the time between, of a transfer that
+    holds a share.
     """
 
     start: cp_model.IntVar
     moved: cp_model.IntVar | None
     known: Affine
     modes: list[ModeVars]
+    life: cp_model.IntVar | None = None
 
 
 @dataclass
@@ -74,7 +76,11 @@ def add_variables(model: cp_model.CpModel, problem: Problem, ht: HeadsTails, upp
             for m in modes:
                 _bind(model, m, start, moved, known)
         model.add(makespan >= known + tail)
-        found.append(OpVars(start, moved, known, modes))
+        life: cp_model.IntVar | None = None
+        if any(m.mode.dma is not None and problem.share_uses(m.mode) for m in modes):
+            life = model.new_int_var(0, upper, f"life:{op.name}")
+            model.add(life == known - start)
+        found.append(OpVars(start, moved, known, modes, life))
     return FlatVars(found, makespan)
 
 

@@ -57,6 +57,9 @@ def _engines(problem: Problem, solution: FlatSolution) -> Iterator[str]:
             for k, use in enumerate(mode.uses):
                 if use.engine != engine.name or use.ticks == 0:
                     continue
+                if engine.kind == "share":
+                    holds.append((start, solution.known[i], use.units))
+                    continue
                 begin = start if mode.dma is None else solution.moved[i]
                 ticks = mode.duration_ticks if engine.kind == "resource" else mode.overhead_ticks + use.ticks
                 holds.append((begin, begin + ticks, use.units))

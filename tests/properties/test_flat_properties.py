@@ -141,7 +141,7 @@ def test_no_plan_is_cut_off(problem: Problem) -> None:
     assume(found is not None)
     assert found is not None
     assume(first_shortfall(problem, lower_bounds(problem).heads_tails) is None)
-    decision = Decision(found.modes, found.units, found.actions, found.offsets, found.guards)
+    decision = Decision(found.modes, found.units, found.actions, found.offsets, found.guards, found.flows)
     simulated = evaluate(problem, decision)
     for addresses in (False, True):
         assert accepts(problem, decision, simulated, addresses=addresses)

@@ -39,7 +39,7 @@ def test_the_best_plan_can_be_written_down_and_takes_the_time_found(problem: Pro
     found = best(problem)
     if found is None:
         return
-    decision = Decision(found.modes, found.units, found.actions, found.offsets, found.guards)
+    decision = Decision(found.modes, found.units, found.actions, found.offsets, found.guards, found.flows)
     plan = make_plan(problem, decision)
     timeline = simulate(problem, plan)
     assert not faults(problem, plan, timeline.times)
@@ -74,7 +74,7 @@ def _modes(problem: Problem) -> Iterator[tuple[int, ...]]:
 def _unit_choices(problem: Problem, mode: Mode) -> list[dict[str, tuple[int, ...]]]:
     names, options = [], []
     for use in mode.uses:
-        if mode.dma is not None or use.ticks == 0:
+        if mode.dma is not None or use.ticks == 0 or use.engine in problem.shares:
             continue
         units = next(e.units for e in problem.engines if e.name == use.engine)
         names.append(use.engine)

@@ -124,7 +124,7 @@ def _required(problem: Problem, plan: Plan, decision: Decision, graph: nx.DiGrap
     """All pairs (a, b) such that b may start only when the end of a is known."""
     for edge in problem.precedences:
         yield edge.before, edge.after
-    for before, after in decision.guards:
+    for before, after in (*decision.guards, *decision.flows):
         yield problem.ops[before].name, problem.ops[after].name
     started = {problem.ops[action].name: k for k, action in enumerate(decision.actions) if action >= 0}
     counted = {e.name for e in problem.engines if e.kind == "resource"}

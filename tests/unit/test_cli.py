@@ -252,7 +252,7 @@ def test_infeasible_is_one(run: Callable[..., Run], work: Path, tmp_path: Path) 
         (["solve", "WORK", "--time-limit", "-5s"], "--time-limit '-5s'"),
         (["solve", "WORK", "--hw", "hexagon-v82"], "unknown machine 'hexagon-v82' (did you mean 'hexagon-v81'?)"),
         (["solve", "WORK", "--hw", "none.yaml"], "machine file 'none.yaml' cannot be read: No such file or directory"),
-        (["solve", "WORK", "--contention", "fluid"], "contention 'fluid' is not available in this version"),
+        (["solve", "WORK", "--contention", "fluids"], "contention 'fluids' is not available in this version"),
         (["solve", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
         (["check", "none.json"], "none.json: cannot be read: No such file or directory"),
         (["check", "WORK"], "not a schedule: "),

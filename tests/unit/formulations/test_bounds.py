@@ -9,7 +9,7 @@ from unit.small import buffer, held, move, on, problem, run
 from hexloom.formulations import bounds as bounds_module
 from hexloom.formulations import heads_tails as module
 from hexloom.formulations.bounds import WINDOW_LIMIT, Bound, lower_bounds
-from hexloom.formulations.heads_tails import engine_demands, heads_and_tails
+from hexloom.formulations.heads_tails import Grid, engine_demands, heads_and_tails
 
 if TYPE_CHECKING:
     import pytest
@@ -119,7 +119,7 @@ def test_of_equal_bounds_the_simplest_names_the_bottleneck() -> None:
 def test_a_head_counts_what_ancestors_bring_to_one_engine() -> None:
     """Three loads of 4 on one pipe come before the job: 12, not 4. The tail of a load is what follows it."""
     p = problem(*(move(f"l{i}", 4, owner=i % 2) for i in range(3)), on("hmx", "m", 5), after="l0>m l1>m l2>m")
-    ht = heads_and_tails(p, engine_demands(p))
+    ht = heads_and_tails(p, engine_demands(p, Grid(p, "none")), Grid(p, "none"))
     assert list(ht.head) == [0, 0, 0, 12]
     assert list(ht.duration) == [4, 4, 4, 5]
     assert list(ht.tail) == [5, 5, 5, 0]
@@ -129,7 +129,7 @@ def test_a_head_counts_what_ancestors_bring_to_one_engine() -> None:
 def test_many_ops_follow_paths_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DENSE_LIMIT", 3)
     p = problem(*(move(f"l{i}", 4) for i in range(3)), on("hmx", "m", 5), after="l0>m l1>m l2>m", entry_ticks=1)
-    ht = heads_and_tails(p, engine_demands(p))
+    ht = heads_and_tails(p, engine_demands(p, Grid(p, "none")), Grid(p, "none"))
     assert list(ht.head) == [1, 1, 1, 5]
 
 
