@@ -66,8 +66,8 @@ def check_order_of_optima(problem: Problem, rule: Rule) -> None:
     except TooManyOrders:
         assume(False)
         raise
-    bounds = lower_bounds(problem)
-    assert bounds.best.ticks <= best
+    bounds = lower_bounds(problem, rule)
+    assert bounds.best.ticks <= best, bounds.best
     found = search_events(problem, bounds.heads_tails, evaluator(rule), None, 0, SearchLimits(), rule)
     assert found.proven and found.best is not None
     assert float(best) <= found.best[1].makespan * (1 + 1e-9)

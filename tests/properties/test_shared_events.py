@@ -26,7 +26,7 @@ CI = os.environ.get("HYPOTHESIS_PROFILE") == "ci"
 
 
 def searched(problem: Problem, rule: Rule, states: int = 100_000) -> EventFound:
-    bounds = lower_bounds(problem)
+    bounds = lower_bounds(problem, rule)
     return search_events(problem, bounds.heads_tails, evaluator(rule), None, 0, SearchLimits(states), rule)
 
 
