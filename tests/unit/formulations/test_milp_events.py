@@ -76,7 +76,8 @@ def held_to_the_end(problem: Problem) -> Problem:
         uses = tuple(use.model_copy(update={"ticks": mode.latency_ticks}) for use in mode.uses)
         ops.append(op.model_copy(update={"modes": (mode.model_copy(update={"uses": uses}),)}))
     engines = tuple(engine.model_copy(update={"units": 1}) for engine in problem.engines)
-    return problem.model_copy(update={"ops": tuple(ops), "engines": engines})
+    changed = problem.model_copy(update={"ops": tuple(ops), "engines": engines})
+    return Problem.model_validate_json(changed.model_dump_json())
 
 
 @settings(max_examples=max(5, settings().max_examples // 10))
