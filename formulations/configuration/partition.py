@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from hexloom.formulations.configuration.parts import lanes_of, ways_of
 
 if TYPE_CHECKING:
-    from hexloom.formulations.speeds import Speeds
-
     from hexloom.formulations.configuration.parts import Merged
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
+    from hexloom.formulations.speeds import Speeds
 
 
 def alike_pipes(problem: Problem) -> Merged:

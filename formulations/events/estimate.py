@@ -84,7 +84,7 @@ def _held(state: State, lanes: tuple[int, ...], pipe: int, units: int) -> list[t
 
 def _given(tables: Tables, state: State, share: int, ends: list[float]) -> list[tuple[float, int]]:
     """Return until when how much of a share is held at least, ascending."""
-    held = [(state.now, state.shares[share])] if state.shares[share] else []
+    held: list[tuple[float, int]] = [(state.now, state.shares[share])] if state.shares[share] else []
     for i, phase in enumerate(state.phase):
         if phase not in (FRESH, OVER):
             way = tables.ways[i][state.mode[i]]
