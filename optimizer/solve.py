@@ -137,8 +137,9 @@ def solve(
     hw
         Machine or the name of one; defaults to the one that the workload names. Not used with a problem.
     time_limit_s
-        Seconds of search. With a ``seed`` it is counted in work instead of wall time, so that the same seed gives
-        the same schedule on any machine.
+        Seconds for lowering, bounds and search; a first plan is made and the result checked whatever they take. With a
+        ``seed`` search is counted in work instead of wall time, so that the same seed gives the same schedule on any
+        machine.
     contention
         How ops that work at the same time share channels: ``fluid`` (max-min fair in speed), ``proportional``,
         ``priority`` (in the order of the ops), ``rigid`` (whatever the timing, demands on a channel never exceed its
@@ -199,9 +200,12 @@ def solve(
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
     if slows(rule):
-        outcome = search_shared(problem, rule, sharpen(), evaluator, incumbents, time_limit_s, seed, tell)
+        bounds = sharpen()
+    left = time_limit_s if seed is not None else max(0.0, time_limit_s - (time.monotonic() - started))
+    if slows(rule):
+        outcome = search_shared(problem, rule, bounds, evaluator, incumbents, left, seed, tell)
     else:
-        outcome = search(problem, bounds, evaluator(rule), incumbents, time_limit_s, seed, tell, sharpen, enough_gap)
+        outcome = search(problem, bounds, evaluator(rule), incumbents, left, seed, tell, sharpen, enough_gap)
     if outcome.best is None:
         if outcome.proven_infeasible:
             return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)
