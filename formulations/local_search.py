@@ -219,14 +219,13 @@ class LocalSearch:
     def _by_due_dates(self, modes: tuple[int, ...]) -> _Tried | None:
         """Try what keeps the busiest engine fed; with rings first where buffers do not fit as they are counted."""
         best: _Tried | None = None
-        orders = turn_orders(self.problem)
-        for k, policy in enumerate(islice(due_policies(self.problem, self.bounds, modes), DUE_TRIED)):
+        rings = [ring_policy(self.problem, self.bounds, modes, turns) for turns in turn_orders(self.problem)]
+        for policy in islice(due_policies(self.problem, self.bounds, modes), DUE_TRIED):
             best = _better(best, self._try(policy, 0, DUE_STEPS))
             if self._proven or self.limit.reached:
                 break
-            if k == 2 * len(orders) + 1 and (best is None or best.headroom > 0):
-                for turns in orders:
-                    best = self._by_rings(best, ring_policy(self.problem, self.bounds, modes, turns))
+            while rings and (best is None or best.headroom > 0):
+                best = self._by_rings(best, rings.pop(0))
         return best
 
     def _by_rings(self, best: _Tried | None, policy: Policy) -> _Tried | None:
