@@ -45,9 +45,6 @@ DUE_TRIED = 36
 DUE_STEPS = 3
 """Last step of placing buffers for these: where more than a few percent must be left out, rings are better."""
 
-RING_ROUNDS = 2
-"""How often the slots of each turn are chosen again."""
-
 RANDOM_STARTS = 400
 """Random policies tried when none of the plain ones leads to a schedule."""
 
@@ -229,24 +226,19 @@ class LocalSearch:
         return best
 
     def _by_rings(self, best: _Tried | None, policy: Policy) -> _Tried | None:
-        """Improve the numbers of slots turn by turn, until no turn has better ones."""
+        """Choose the numbers of slots turn by turn: what is best in one depends little on the others."""
         kinds = kinds_of(self.problem, policy.turns)
         choices = [ring_sizes(self.problem, kinds, policy.turns, k) for k in range(len(policy.turns))]
         if not all(choices):
             return best
         mine: _Tried | None = None
         rings = tuple(of[0] for of in choices)
-        for _ in range(RING_ROUNDS):
-            before = rings
-            for k, of in enumerate(choices):
-                for sizes in of:
-                    tried = self._try(replace(policy, rings=(*rings[:k], sizes, *rings[k + 1 :])), 1)
-                    mine = _better(mine, tried)
-                    if self._proven or self.limit.reached:
-                        return _better(best, mine)
-                rings = mine.policy.rings if mine is not None else rings
-            if rings == before:
-                break
+        for k, of in enumerate(choices):
+            for sizes in of:
+                mine = _better(mine, self._try(replace(policy, rings=(*rings[:k], sizes, *rings[k + 1 :])), 1))
+                if self._proven or self.limit.reached:
+                    return _better(best, mine)
+            rings = mine.policy.rings if mine is not None else rings
         return _better(best, mine)
 
     def _last_resort(self) -> bool:
