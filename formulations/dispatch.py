@@ -16,6 +16,7 @@ from hexloom.formulations.flows import share_flows
 from hexloom.formulations.foresight import Foresight
 from hexloom.formulations.policy import ANY, Policy
 from hexloom.formulations.scratch_state import SHORT, TAKEN
+from hexloom.formulations.share_state import ShareState
 from hexloom.formulations.units import available_at, free_units, wish_for
 
 if TYPE_CHECKING:
@@ -60,9 +61,7 @@ class Dispatch:
         self.busy_until: dict[str, list[float]] = {
             e.name: [self.now] * e.units for e in problem.engines if e.kind not in counted
         }
-        self.left = dict(problem.shares)
-        self.holders: dict[int, float] = {}
-        self.moments: list[int] = []
+        self.shares = ShareState(problem)
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
         every_mode = [m for op in problem.ops for m in op.modes if m.dma is not None]
         pipes = [{u.engine for u in m.uses if u.ticks > 0 and u.engine in self.pipe_units} for m in every_mode]
@@ -101,7 +100,7 @@ class Dispatch:
 
     def decision(self, offsets: tuple[int, ...]) -> Decision:
         """Return what was decided, with the addresses found for it."""
-        flows = share_flows(self.problem, self.chosen, self.units, self.moments)
+        flows = share_flows(self.problem, self.chosen, self.units, self.shares.moments)
         return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards, flows)
 
     def _offer(self, action: int, like: int) -> None:
@@ -275,7 +274,7 @@ class Dispatch:
         found: list[tuple[int, ...]] = []
         blocked = False
         for use in mode.uses:
-            if use.ticks == 0 or use.engine in self.left:
+            if use.ticks == 0 or use.engine in self.shares.left:
                 found.append(())
                 continue
             busy = self.busy_until[use.engine]
@@ -295,38 +294,15 @@ class Dispatch:
         return None if blocked else tuple(found)
 
     def _has_shares(self, mode: Mode, reserved: dict[str, float]) -> bool:
-        """Whether there is enough of every share; if not, mark when there may be."""
-        blocked = False
-        for use in self.problem.share_uses(mode):
-            limit = reserved.get(use.engine)
-            if use.units > self.left[use.engine]:
-                blocked = True
-                until = self._enough_at(use)
-                reserved[use.engine] = until if limit is None else min(until, limit)
-            elif limit is not None and self.now + mode.duration_ticks > limit:
-                self.too_long = True
-                return False
-        return not blocked
-
-    def _enough_at(self, use: Use) -> float:
-        """When holders will have given back what ``use`` wants, as far as their modes tell."""
-        left = self.left[use.engine]
-        for i, until in sorted(self.holders.items(), key=lambda held: held[1]):
-            left += sum(u.units for u in self.problem.share_uses(self.modes[i]) if u.engine == use.engine)
-            if left >= use.units:
-                return max(until, self.now)
-        return self.now
+        offer = self.shares.offer(mode, self.now, reserved)
+        self.too_long = self.too_long or offer is None
+        return bool(offer)
 
     def _start(self, i: int, units: tuple[tuple[int, ...], ...]) -> None:
         mode = self.modes[i]
         self.actions.append(i)
-        self.moments.append(i)
+        self.shares.start(i, mode, self.now)
         self.units[i] = units
-        shares = self.problem.share_uses(mode)
-        for use in shares:
-            self.left[use.engine] -= use.units
-        if shares:
-            self.holders[i] = self.now + mode.duration_ticks
         if mode.dma is not None:
             for pipe, use in self.pipe_uses(i).items():
                 self.pipe_load[pipe] += use.ticks
@@ -394,10 +370,7 @@ class Dispatch:
 
     def _finish(self, i: int) -> None:
         self.unfinished -= 1
-        self.moments.append(~i)
-        if self.holders.pop(i, None) is not None:
-            for use in self.problem.share_uses(self.modes[i]):
-                self.left[use.engine] += use.units
+        self.shares.end(i)
         self.scratch.finish(i)
         for s in self.successors[i]:
             self.missing[s] -= 1

@@ -1,7 +1,7 @@
 """The order in which the ways of solving are tried: list schedules and local search, then CP-SAT from the best.
 
-Small problems go to the exact search over events before CP-SAT. Where ops slow each other, the best plan that knows
-nothing of it is where `hexloom.formulations.shared_search` begins.
+Small problems go to the exact search over events before CP-SAT. Where ops slow each other,
+`hexloom.formulations.shared_portfolio` is asked instead.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
 from hexloom.formulations.fixed_order import drop_useless_guards
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.search import search_flat
 from hexloom.formulations.local_search import Limit, LocalSearch
-from hexloom.formulations.shared_search import SharedSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
-    from hexloom.formulations.problem import Problem, Rule
+    from hexloom.formulations.problem import Problem
 
 LOCAL_SHARE, LOCAL_SHARE_LARGE, LARGE_OPS = 0.5, 0.8, 1000
 """Share of the time for local search, for problems of up to and above so many ops; CP-SAT starts from its best."""
@@ -61,37 +59,6 @@ class Found:
     notes: tuple[str, ...] = ()
     plan_bound: float = 0
     by_events: bool = False
-
-
-UNAWARE_SHARE = 0.3
-"""Where ops slow each other, share of the time for a plan that ignores it."""
-
-
-def search_shared(
-    problem: Problem,
-    rule: Rule,
-    bounds: Bounds,
-    evaluators: Callable[[Rule], Evaluate],
-    incumbents: tuple[Decision, ...],
-    seconds: float,
-    seed: int | None,
-    on_progress: Callable[[float, float], None] | None = None,
-) -> Found:
-    """Do what `search` does under a ``rule`` by which ops slow each other; ``evaluators`` gives a rule's simulator."""
-    started = time.monotonic()
-    free = lower_bounds(problem)
-    unaware = search(problem, free, evaluators("none"), incumbents, seconds * UNAWARE_SHARE, seed)
-    if unaware.best is None:
-        return unaware
-    left = seconds * (1 - UNAWARE_SHARE) if seed is not None else seconds - (time.monotonic() - started)
-    limit = Limit(max(0.0, left), deterministic=seed is not None)
-    limit.interrupted = unaware.interrupted
-    local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
-    local.run((*incumbents, unaware.best[0]))
-    best = local.best
-    if best is not None:
-        best = drop_useless_guards(problem, best[0], evaluators(rule))
-    return Found(best, 0, unaware.evaluations + local.evaluations, False, limit.interrupted, notes=unaware.notes)
 
 
 def search(

@@ -14,9 +14,11 @@ import networkx as nx
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
-from hexloom.formulations.portfolio import Found, search, search_shared
+from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem, Rule, slows
 from hexloom.formulations.serial_order import least_bytes
+from hexloom.formulations.shared_portfolio import search_shared
+from hexloom.formulations.ticks import whole
 from hexloom.hwmodels import Machine, format_bytes, load_hw
 from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
@@ -33,12 +35,16 @@ from hexloom.optimizer.workload import Workload
 if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.decision import Decision
+    from hexloom.formulations.ticks import Moment
 
 CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
 """What proves a bound, by its name; all others are arithmetic."""
 
 Progress = Callable[[Fraction, Fraction], None]
 
+
+CLOSE = Fraction(1, 10**9)
+"""Part of a makespan below which two of them, one of them in floating point, are the same."""
 
 SLOWED_S = 15.0
 """Most seconds for the configuration bound where ops slow each other: it is the best bound there."""
@@ -300,7 +306,11 @@ def _schedule(
     plan = make_plan(problem, decision)
     timeline = simulate(problem, plan, rule)
     bound = bounds[0].ticks
-    plan_bound = max(bound, outcome.plan_bound)
+    plan_bound: Moment = bound
+    if outcome.plan_bound > bound:
+        plan_bound = whole(Fraction(outcome.plan_bound))
+    if -CLOSE * timeline.makespan <= plan_bound - timeline.makespan <= CLOSE * timeline.makespan:
+        plan_bound = timeline.makespan  # the search counts in floats where ops slow each other
     proven = timeline.makespan == plan_bound
     bottleneck = bounds[0].engine
     # Today's loops below the makespan break a deadline, or do not fit beside what is resident: no plan does that.

@@ -10,6 +10,7 @@ from hexloom.formulations import heads_tails as module
 from hexloom.formulations import lifetimes
 from hexloom.formulations.bounds import WINDOW_LIMIT, Bound, lower_bounds
 from hexloom.formulations.heads_tails import Grid, engine_demands, heads_and_tails
+from hexloom.formulations.problem import Engine
 
 if TYPE_CHECKING:
     import pytest
@@ -51,6 +52,16 @@ def test_an_engine_that_every_op_can_avoid_bounds_nothing() -> None:
 def test_channel_bytes_are_the_work_of_a_pipe() -> None:
     found = bound(problem(*(move(f"m{i}", 4, owner=i % 2) for i in range(3))), "channel_bytes")
     assert (found.ticks, found.engine, found.detail) == (12, "ddr", "all transfers pass ddr")
+
+
+def test_channel_bytes_are_also_what_ops_hold_of_a_share() -> None:
+    """Overhead and a late result count: 3 x (1 + 4) ticks x 3 of 5."""
+    ops = [run(n, held("hmx", 1), held("bus", 1, 3), latency=4, overhead=1) for n in "abc"]
+    found = bound(
+        problem(*ops, engines=(Engine(name="hmx"), Engine(name="bus", units=5, kind="share"))), "channel_bytes"
+    )
+    assert (found.ticks, found.engine) == (9, "bus")
+    assert found.detail == "all demands on bus, each for the whole life of its op"
 
 
 def test_issue_and_poll_are_work_of_the_owner() -> None:
