@@ -45,9 +45,6 @@ DUE_TRIED = 36
 DUE_STEPS = 3
 """Last step of placing buffers for these: where more than a few percent must be left out, rings are better."""
 
-RING_ROUNDS = 2
-"""How often the slots of each turn are chosen again."""
-
 RANDOM_STARTS = 400
 """Random policies tried when none of the plain ones leads to a schedule."""
 
@@ -219,35 +216,29 @@ class LocalSearch:
     def _by_due_dates(self, modes: tuple[int, ...]) -> _Tried | None:
         """Try what keeps the busiest engine fed; with rings first where buffers do not fit as they are counted."""
         best: _Tried | None = None
-        orders = turn_orders(self.problem)
-        for k, policy in enumerate(islice(due_policies(self.problem, self.bounds, modes), DUE_TRIED)):
+        rings = [ring_policy(self.problem, self.bounds, modes, turns) for turns in turn_orders(self.problem)]
+        for policy in islice(due_policies(self.problem, self.bounds, modes), DUE_TRIED):
             best = _better(best, self._try(policy, 0, DUE_STEPS))
             if self._proven or self.limit.reached:
                 break
-            if k == 2 * len(orders) + 1 and (best is None or best.headroom > 0):
-                for turns in orders:
-                    best = self._by_rings(best, ring_policy(self.problem, self.bounds, modes, turns))
+            while rings and (best is None or best.headroom > 0):
+                best = self._by_rings(best, rings.pop(0))
         return best
 
     def _by_rings(self, best: _Tried | None, policy: Policy) -> _Tried | None:
-        """Improve the numbers of slots turn by turn, until no turn has better ones."""
+        """Choose the numbers of slots turn by turn: what is best in one depends little on the others."""
         kinds = kinds_of(self.problem, policy.turns)
         choices = [ring_sizes(self.problem, kinds, policy.turns, k) for k in range(len(policy.turns))]
         if not all(choices):
             return best
         mine: _Tried | None = None
         rings = tuple(of[0] for of in choices)
-        for _ in range(RING_ROUNDS):
-            before = rings
-            for k, of in enumerate(choices):
-                for sizes in of:
-                    tried = self._try(replace(policy, rings=(*rings[:k], sizes, *rings[k + 1 :])), 1)
-                    mine = _better(mine, tried)
-                    if self._proven or self.limit.reached:
-                        return _better(best, mine)
-                rings = mine.policy.rings if mine is not None else rings
-            if rings == before:
-                break
+        for k, of in enumerate(choices):
+            for sizes in of:
+                mine = _better(mine, self._try(replace(policy, rings=(*rings[:k], sizes, *rings[k + 1 :])), 1))
+                if self._proven or self.limit.reached:
+                    return _better(best, mine)
+            rings = mine.policy.rings if mine is not None else rings
         return _better(best, mine)
 
     def _last_resort(self) -> bool:
