@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import share_flows
+from hexloom.formulations.foresight import Foresight
+from hexloom.formulations.policy import ANY, Policy
+from hexloom.formulations.scratch_state import SHORT, TAKEN
 from hexloom.formulations.share_state import ShareState
+from hexloom.formulations.units import available_at, free_units, wish_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable
 
     from hexloom.formulations.problem import Mode, Problem, Use
     from hexloom.formulations.scratch_state import ScratchState
-
-ANY = -1
 
 BACKFILL = 8
 """How many ops that need the same units are tried for a gap in front of a job that waits for them."""
@@ -30,28 +32,6 @@ Ready = tuple[bool, float, int, int]
 """Sort key of an action that could start: what holds no thread goes first, then by priority; the action is last."""
 
 RELEASE, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What the dispatcher is told: one number per op, larger first; a mode per op; extra orderings.
-
-    Mode `ANY` leaves the choice to the moment of the start: the mode that ends first of those that can start, and
-    of equals the one whose pipes have served least.
-
-    ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
-    so that they move while the workers are busy, or when someone waits for nothing else. ``careful`` lets nobody
-    take scratchpad bytes that others need to end what they have begun. At most ``depth`` tiles of a task hold bytes.
-    ``stretch`` tells how much longer the work of each op is expected to take because others slow it.
-    """
-
-    priority: tuple[float, ...]
-    modes: tuple[int, ...]
-    guards: tuple[tuple[int, int], ...] = ()
-    lazy: frozenset[int] = frozenset()
-    careful: bool = False
-    depth: int | None = None
-    stretch: tuple[float, ...] | None = None
 
 
 @dataclass
@@ -75,6 +55,7 @@ class Dispatch:
         for before, after in policy.guards:
             self.successors[before].append(after)
             self.missing[after] += 1
+        self.foresight = Foresight(problem, policy.priority, self.missing) if policy.foresight else None
         self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
         counted = ("pipe", "share")
         self.busy_until: dict[str, list[float]] = {
@@ -91,7 +72,7 @@ class Dispatch:
         self.events: list[tuple[float, int, int, str]] = []
         self.ready: dict[Hashable, list[Ready]] = {}
         self.wishes = [
-            _wish(self.shares, op.modes if m == ANY else (op.modes[m],))
+            wish_for(problem, op.modes if m == ANY else (op.modes[m],))
             for op, m in zip(problem.ops, policy.modes, strict=True)
         ]
         self.deferred: list[int] = []
@@ -158,10 +139,12 @@ class Dispatch:
         moved = False
         heads = [(items[0], 0, wish) for wish, items in self.ready.items() if items]
         heapq.heapify(heads)  # items differ, so wishes are never compared
+        refused: set[tuple[str, str]] = set()
         while heads:
             item, place, wish = heapq.heappop(heads)
             action = item[3]
             units = None
+            taken = TAKEN
             if action < 0:
                 started = self._observe(~action)
             else:
@@ -169,7 +152,9 @@ class Dispatch:
                 if units is not None and self.deferred and self._is_gang(action):
                     self._issue_deferred()
                     units = self._choose(action, reserved)
-                started = units is not None and self.scratch.take(action, hungry=hungry)
+                if units is not None:
+                    taken = self.scratch.take(action, hungry=hungry)
+                started = units is not None and taken == TAKEN
             if started:
                 moved = True
                 del self.ready[wish][place]
@@ -180,17 +165,29 @@ class Dispatch:
                 if self.modes[action].duration_ticks == 0:
                     break  # something may be ready at this very instant: look again from the most urgent on
             elif units is not None:
-                hungry = True
+                hungry = hungry or taken == SHORT
+                if self.scratch.begins(action):
+                    refused.add((self.problem.ops[action].task, self.problem.ops[action].stage))
                 place += 1
             elif self.too_long and place < BACKFILL:
                 place += 1  # the units are free, but only for something shorter
             else:
                 continue
-            if place < len(self.ready[wish]):
-                heapq.heappush(heads, (self.ready[wish][place], place, wish))
+            queue = self.ready[wish]
+            # Tiles begin in order of priority: one that may not keeps those of its task from trying.
+            while place < len(queue) and self._is_refused(queue[place][3], refused):
+                place += 1
+            if place < len(queue):
+                heapq.heappush(heads, (queue[place], place, wish))
         if not moved and not self.events:
             moved = self._offer_deferred(lambda _: True) or (hungry and self._feed())
         return moved
+
+    def _is_refused(self, action: int, refused: set[tuple[str, str]]) -> bool:
+        if action < 0 or not refused:
+            return False
+        op = self.problem.ops[action]
+        return (op.task, op.stage) in refused and self.scratch.begins(action)
 
     def _can_wait(self, i: int) -> bool:
         """Whether everyone who needs transfer ``i`` waits for something else too."""
@@ -202,7 +199,7 @@ class Dispatch:
     def _issue_deferred(self) -> None:
         for i in list(self.deferred):
             units = self._choose(i, {})
-            if units is not None and self.scratch.take(i, hungry=False):
+            if units is not None and self.scratch.take(i, hungry=False) == TAKEN:
                 self.deferred.remove(i)
                 self._start(i, units)
 
@@ -219,7 +216,7 @@ class Dispatch:
             i = item[3]
             if i >= 0:
                 units = self._choose(i, {})
-                if units is not None and self.scratch.take(i, hungry=False):
+                if units is not None and self.scratch.take(i, hungry=False) == TAKEN:
                     self.ready[wish].remove(item)
                     self._start(i, units)
                     return True
@@ -281,13 +278,15 @@ class Dispatch:
                 found.append(())
                 continue
             busy = self.busy_until[use.engine]
-            ids = _free_units(use, busy, self.now)
+            ids = free_units(use, busy, self.now)
             limit = reserved.get(use.engine)
             if ids is None:
                 blocked = True
-                until = _available_at(use, busy)
+                until = available_at(use, busy)
                 reserved[use.engine] = min(until, limit) if limit is not None else until
-            elif limit is not None and self.now + mode.overhead_ticks + use.ticks > limit:
+            elif (limit is not None and self.now + mode.overhead_ticks + use.ticks > limit) or not (
+                self.foresight is None or self.foresight.allows(i, use, self.now + mode.overhead_ticks + use.ticks)
+            ):
                 self.too_long = True
                 return None
             else:
@@ -319,6 +318,11 @@ class Dispatch:
                 for u in ids:
                     self.busy_until[use.engine][u] = end
                 heapq.heappush(self.events, (end, RELEASE, i, ""))
+        if self.foresight is not None:
+            self.foresight.started(i)
+            self.foresight.will_end(
+                self.successors[i], self.now + mode.overhead_ticks + self._work(i, mode.latency_ticks)
+            )
         if mode.duration_ticks == 0:
             self._finish(i)
         else:
@@ -352,6 +356,10 @@ class Dispatch:
                 for _ in range(use.units):
                     heapq.heappush(self.events, (self.now + self._work(i, use.ticks), PIPE_FREE, i, pipe))
             heapq.heappush(self.events, (self.now + self._work(i, self.modes[i].latency_ticks), DONE, i, ""))
+            dma = self.modes[i].dma
+            if self.foresight is not None and dma is not None:
+                done = self.now + self._work(i, self.modes[i].latency_ticks) + dma.poll_ticks
+                self.foresight.will_end(self.successors[i], done)
         started = len(left) < len(self.pending)
         self.pending = left
         return started
@@ -368,26 +376,3 @@ class Dispatch:
             self.missing[s] -= 1
             if self.missing[s] == 0:
                 self._offer(s, s)
-
-
-def _wish(shares: ShareState, modes: Sequence[Mode]) -> Hashable:
-    """Return what an op needs to start, as a key: ops with equal wishes are blocked together."""
-    return tuple(
-        (mode.dma.owner_engine, mode.dma.owner_unit, *((u.engine, u.units) for u in shares.wants(mode)))
-        if mode.dma is not None
-        else tuple((use.engine, use.units, use.unit_ids) for use in mode.uses if use.ticks > 0)
-        for mode in modes
-    )
-
-
-def _free_units(use: Use, busy: Sequence[float], now: float) -> tuple[int, ...] | None:
-    if use.unit_ids is not None:
-        return use.unit_ids if all(busy[u] <= now for u in use.unit_ids) else None
-    free = [u for u, until in enumerate(busy) if until <= now]
-    return tuple(free[: use.units]) if len(free) >= use.units else None
-
-
-def _available_at(use: Use, busy: Sequence[float]) -> float:
-    if use.unit_ids is not None:
-        return max(busy[u] for u in use.unit_ids)
-    return sorted(busy)[use.units - 1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
@@ -68,17 +69,26 @@ def search(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None = None,
+    sharpen: Callable[[], Bounds] | None = None,
+    enough_gap: Fraction = Fraction(0),
+    *,
+    solver: bool = True,
 ) -> Found:
-    """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a decision meets a bound."""
-    flat = len(problem.ops) <= FLAT_OPS and seconds > 0
+    """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a decision meets a bound.
+
+    ``sharpen`` is asked for better bounds when the first list schedules do not meet these. A decision that is at most
+    ``enough_gap`` of its makespan above the bound ends the search too. Without ``solver`` CP-SAT is not asked.
+    """
+    flat = solver and len(problem.ops) <= FLAT_OPS and seconds > 0
     with contextlib.ExitStack() as stack:
-        # The solver loads while the local search runs.
-        guard = stack.enter_context(Guard()) if flat else None
-        return _search(guard, problem, bounds, evaluate, incumbents, seconds, seed, on_progress)
+        return _search(
+            stack, flat, problem, bounds, evaluate, incumbents, seconds, seed, on_progress, sharpen, enough_gap
+        )
 
 
 def _search(
-    guard: Guard | None,
+    stack: contextlib.ExitStack,
+    flat: bool,
     problem: Problem,
     bounds: Bounds,
     evaluate: Evaluate,
@@ -86,17 +96,27 @@ def _search(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None,
+    sharpen: Callable[[], Bounds] | None,
+    enough_gap: Fraction,
 ) -> Found:
     started = time.monotonic()
-    share = 1.0 if guard is None else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
-    if guard is not None and len(problem.ops) <= EVENT_OPS:
+    guard: Guard | None = None
+
+    def not_yet() -> Bounds:
+        # The solver loads while bounds are sharpened and the local search runs; easy problems need neither.
+        nonlocal guard
+        guard = stack.enter_context(Guard()) if flat else None
+        return bounds if sharpen is None else sharpen()
+
+    share = 1.0 if not flat else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
+    if flat and len(problem.ops) <= EVENT_OPS:
         share = LOCAL_SHARE_SMALL
     limit = Limit(seconds * share, deterministic=seed is not None)
-    local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress)
-    found = local.run(incumbents)
+    local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress, enough_gap)
+    found = local.run(incumbents, not_yet)
     best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
-    lower = bounds.best.ticks
-    proven = best is not None and best[1].makespan <= lower
+    lower = local.bounds.best.ticks
+    proven = best is not None and best[1].makespan - lower <= enough_gap * best[1].makespan
     left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)
     if guard is None or proven or found.proven_infeasible or limit.interrupted or left <= 0:
         return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)

@@ -55,7 +55,8 @@ def search_shared(
         """Return the seconds that are left, after shares of ``spent`` where time is counted."""
         return seconds * (1 - spent) if seed is not None else seconds - (time.monotonic() - started)
 
-    unaware = search(problem, lower_bounds(problem), evaluators("none"), incumbents, seconds * UNAWARE_SHARE, seed)
+    free, share = lower_bounds(problem), seconds * UNAWARE_SHARE
+    unaware = search(problem, free, evaluators("none"), incumbents, share, seed, solver=False)
     if unaware.best is None:
         return unaware
     starts = [*incumbents, unaware.best[0]]
@@ -99,7 +100,7 @@ def _rigid(
     bounds = lower_bounds(view)
     if first_shortfall(view, bounds.heads_tails) is not None:
         return None
-    found = search(view, bounds, evaluators("rigid"), (), seconds, seed)
+    found = search(view, bounds, evaluators("rigid"), (), seconds, seed, solver=False)
     if found.best is None:
         return None
     decision = found.best[0]

@@ -127,6 +127,7 @@ def solve(
     contention: str = "fluid",
     seed: int | None = None,
     on_progress: Progress | None = None,
+    enough_gap: Fraction = Fraction(0),
 ) -> Result:
     """Find a schedule of ``work``, prove how far it can be from the best, and check it.
 
@@ -137,14 +138,17 @@ def solve(
     hw
         Machine or the name of one; defaults to the one that the workload names. Not used with a problem.
     time_limit_s
-        Seconds of search. With a ``seed`` it is counted in work instead of wall time, so that the same seed gives
-        the same schedule on any machine.
+        Seconds for lowering, bounds and search; a first plan is made and the result checked whatever they take. With a
+        ``seed`` search is counted in work instead of wall time, so that the same seed gives the same schedule on any
+        machine.
     contention
         How ops that work at the same time share channels: ``fluid`` (default; max-min fair in speed), ``proportional``,
         ``priority`` (in the order of the ops), ``rigid`` (whatever the timing, demands on a channel never exceed its
         capacity), or ``none`` (channels are ignored).
     on_progress
         Called with (makespan, bound) in microseconds at every improvement.
+    enough_gap
+        The search ends early with a schedule whose gap is at most this; with 0 only with a proven optimum.
 
     Raises
     ------
@@ -176,13 +180,18 @@ def solve(
         return _infeasible(problem, shortfall, started)
 
     found = baselines(problem, lowered.loops, acting)
-    seconds = min(SLOWED_S, time_limit_s / 4) if slows(acting) else min(1.0, time_limit_s / 10)
-    priced = configuration_bound(
-        problem, bounds.heads_tails, acting, time_limit_s=seconds, deterministic=seed is not None
-    )
-    dual = None
-    if priced is not None and priced[0].ticks > bounds.best.ticks:
-        bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
+    dual: Certificate | None = None
+
+    def sharpen() -> Bounds:
+        nonlocal bounds, dual
+        seconds = min(SLOWED_S, time_limit_s / 4) if slows(acting) else min(1.0, time_limit_s / 10)
+        priced = configuration_bound(
+            problem, bounds.heads_tails, acting, time_limit_s=seconds, deterministic=seed is not None
+        )
+        if priced is not None and priced[0].ticks > bounds.best.ticks:
+            bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
+        return bounds
+
     tell = None
     if on_progress is not None:
         tick, report = problem.tick or Fraction(1), on_progress
@@ -193,9 +202,12 @@ def solve(
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
     if slows(acting):
-        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, time_limit_s, seed, tell)
+        bounds = sharpen()
+    left = time_limit_s if seed is not None else max(0.0, time_limit_s - (time.monotonic() - started))
+    if slows(acting):
+        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, left, seed, tell)
     else:
-        outcome = search(problem, bounds, evaluator(acting), incumbents, time_limit_s, seed, tell)
+        outcome = search(problem, bounds, evaluator(acting), incumbents, left, seed, tell, sharpen, enough_gap)
     if outcome.best is None:
         if outcome.proven_infeasible:
             return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)

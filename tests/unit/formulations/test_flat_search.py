@@ -215,7 +215,9 @@ def lying(monkeypatch: pytest.MonkeyPatch, lie: Callable[[int, Job, Any], Outcom
 def worst_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Local search gives up after one list schedule in a bad order, so that there is something to improve."""
 
-    def run_once(self: LocalSearch, incumbents: Any = ()) -> Any:
+    def run_once(self: LocalSearch, incumbents: Any = (), sharpen: Any = None) -> Any:
+        if sharpen is not None:
+            self.bounds = sharpen()
         p = self.problem
         decision = list_schedule(p, Policy(tuple(-float(i) for i in range(len(p.ops))), (ANY,) * len(p.ops)))
         assert decision is not None
