@@ -5,39 +5,22 @@ A bound is arithmetic: anyone can recompute it from the problem without a solver
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexloom.formulations.bound import Bound
 from hexloom.formulations.heads_tails import Demand, Grid, HeadsTails, Ints, engine_demands, heads_and_tails
+from hexloom.formulations.lifetimes import least_lives, scratchpad_time, scratchpad_turns
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem, Rule
-    from hexloom.formulations.ticks import Moment
 
-LIFE_STEPS = 500_000
-"""Ops visited to find how long buffers must live; the buffers left after that count only their longest op."""
+__all__ = ["Bound", "Bounds", "lower_bounds"]
 
 WINDOW_LIMIT = 64
 """At most this many head values are tried per engine: windows cost their square."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A proven lower bound on the makespan.
-
-    ``ticks`` may be a fraction where ops slow each other. ``engine`` is the engine or channel it names as the
-    bottleneck, None for a path. ``detail`` says in words where it comes from, ``load`` how much of it is work there: of
-    equal bounds the one with the most load is kept.
-    """
-
-    name: str
-    ticks: Moment
-    engine: str | None
-    detail: str
-    load: Moment = 0
 
 
 @dataclass(frozen=True)
@@ -54,7 +37,7 @@ class Bounds:
 
 
 def lower_bounds(problem: Problem, rule: Rule = "none") -> Bounds:
-    """Return engine work, channel bytes, path, heads and tails, steady interval and scratchpad time of ``problem``.
+    """Return engine work, channel bytes, path, heads and tails, steady interval, scratchpad time and turns.
 
     Channels count where ``rule`` shares them; otherwise all times are whole ticks, and what is left over is rounded up.
     """
@@ -67,15 +50,26 @@ def lower_bounds(problem: Problem, rule: Rule = "none") -> Bounds:
         steady = _steady_interval(problem, demand, ht, grid)
         if steady is not None:
             found.append(steady)
-    scratchpad = _scratchpad(problem, ht, grid)
-    if scratchpad is not None:
-        found.append(scratchpad)
+    lives = least_lives(problem, demands, ht, grid)
+    found += [
+        bound
+        for bound in (scratchpad_time(problem, lives, grid), scratchpad_turns(problem, lives, grid))
+        if bound is not None
+    ]
     best: dict[str, Bound] = {}
     for bound in found:
         if bound.name not in best or (bound.ticks, bound.load) > (best[bound.name].ticks, best[bound.name].load):
             best[bound.name] = bound
     # Of equal bounds the simplest reason names the bottleneck.
-    simplest = ("critical_path", "engine_work", "channel_bytes", "steady_interval", "heads_tails", "scratchpad")
+    simplest = (
+        "critical_path",
+        "engine_work",
+        "channel_bytes",
+        "steady_interval",
+        "heads_tails",
+        "scratchpad",
+        "turns",
+    )
     return Bounds(tuple(sorted(best.values(), key=lambda b: (-b.ticks, simplest.index(b.name)))), ht.in_ticks(grid))
 
 
@@ -107,54 +101,6 @@ def _engine_work(problem: Problem, demand: Demand, grid: Grid) -> Bound:
     else:
         name, detail = "engine_work", f"all work on {demand.name} over its {demand.units} units"
     return Bound(name, problem.entry_ticks + grid.ticks(work), demand.name, detail)
-
-
-def _scratchpad(problem: Problem, ht: HeadsTails, grid: Grid) -> Bound | None:
-    """All bytes, each for as long as it must live: first head + sum size x life / room + last tail."""
-    room = problem.scratchpad.available_bytes - sum(b.occupied_bytes for b in problem.buffers if b.resident)
-    place = {i: k for k, i in enumerate(problem.topological_order)}
-    area, users, steps = 0, set[int](), 0
-    for buffer in problem.buffers:
-        mine = {problem.op_index[name] for name in buffer.ops}
-        if buffer.resident or not mine or not buffer.occupied_bytes:
-            continue
-        life, visited = _least_life(problem, ht, mine, place, LIFE_STEPS - steps)
-        steps += visited
-        area += buffer.occupied_bytes * life
-        users |= mine
-    if not area or room <= 0:
-        return None
-    head, load = min(int(ht.head[u]) for u in users), grid.served(area, room)
-    tail = min(int(ht.tail[u]) for u in users)
-    parts = (problem.in_words(grid.ticks(part)) for part in (head, load, tail))
-    detail = "scratchpad of {} B: head {} + bytes x time {} + tail {}".format(f"{room:,}", *parts)
-    return Bound("scratchpad", grid.ticks(head + load + tail), None, detail, grid.ticks(load))
-
-
-def _least_life(
-    problem: Problem, ht: HeadsTails, users: set[int], place: dict[int, int], steps: int
-) -> tuple[int, int]:
-    """Return the longest path from the start of one of ``users`` to the end of one, and how many ops it visited."""
-    last = max(place[u] for u in users)
-    # Longest way from the start of any user to the start of an op, for ops in topological order.
-    away = dict.fromkeys(users, 0)
-    waiting = sorted((place[u], u) for u in users)
-    life = visited = 0
-    while waiting:
-        _, i = heapq.heappop(waiting)
-        visited += 1
-        end = away[i] + int(ht.duration[i])
-        if i in users:
-            life = max(life, end)
-        if visited > steps:
-            continue
-        for after in problem.successors[i]:
-            if place[after] > last:
-                continue
-            if after not in away:
-                heapq.heappush(waiting, (place[after], after))
-            away[after] = max(away.get(after, 0), end)
-    return life, visited
 
 
 def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails, grid: Grid) -> Bound:

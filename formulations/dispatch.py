@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import share_flows
+from hexloom.formulations.foresight import Foresight
+from hexloom.formulations.policy import ANY, Policy
+from hexloom.formulations.scratch_state import SHORT, TAKEN
+from hexloom.formulations.share_state import ShareState
+from hexloom.formulations.units import available_at, free_units, wish_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable
 
     from hexloom.formulations.problem import Mode, Problem, Use
     from hexloom.formulations.scratch_state import ScratchState
-
-ANY = -1
 
 BACKFILL = 8
 """How many ops that need the same units are tried for a gap in front of a job that waits for them."""
@@ -29,28 +32,6 @@ Ready = tuple[bool, float, int, int]
 """Sort key of an action that could start: what holds no thread goes first, then by priority; the action is last."""
 
 RELEASE, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What the dispatcher is told: one number per op, larger first; a mode per op; extra orderings.
-
-    Mode `ANY` leaves the choice to the moment of the start: the mode that ends first of those that can start, and
-    of equals the one whose pipes have served least.
-
-    ``lazy`` transfers are issued as late as they do no harm: when their owner is about to join a job of all workers,
-    so that they move while the workers are busy, or when someone waits for nothing else. ``careful`` lets nobody
-    take scratchpad bytes that others need to end what they have begun. At most ``depth`` tiles of a task hold bytes.
-    ``stretch`` tells how much longer the work of each op is expected to take because others slow it.
-    """
-
-    priority: tuple[float, ...]
-    modes: tuple[int, ...]
-    guards: tuple[tuple[int, int], ...] = ()
-    lazy: frozenset[int] = frozenset()
-    careful: bool = False
-    depth: int | None = None
-    stretch: tuple[float, ...] | None = None
 
 
 @dataclass
@@ -74,14 +55,13 @@ class Dispatch:
         for before, after in policy.guards:
             self.successors[before].append(after)
             self.missing[after] += 1
+        self.foresight = Foresight(problem, policy.priority, self.missing) if policy.foresight else None
         self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
         counted = ("pipe", "share")
         self.busy_until: dict[str, list[float]] = {
             e.name: [self.now] * e.units for e in problem.engines if e.kind not in counted
         }
-        self.left = dict(problem.shares)
-        self.holders: dict[int, float] = {}
-        self.moments: list[int] = []
+        self.shares = ShareState(problem)
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
         every_mode = [m for op in problem.ops for m in op.modes if m.dma is not None]
         pipes = [{u.engine for u in m.uses if u.ticks > 0 and u.engine in self.pipe_units} for m in every_mode]
@@ -92,7 +72,7 @@ class Dispatch:
         self.events: list[tuple[float, int, int, str]] = []
         self.ready: dict[Hashable, list[Ready]] = {}
         self.wishes = [
-            _wish(problem, op.modes if m == ANY else (op.modes[m],))
+            wish_for(problem, op.modes if m == ANY else (op.modes[m],))
             for op, m in zip(problem.ops, policy.modes, strict=True)
         ]
         self.deferred: list[int] = []
@@ -120,7 +100,7 @@ class Dispatch:
 
     def decision(self, offsets: tuple[int, ...]) -> Decision:
         """Return what was decided, with the addresses found for it."""
-        flows = share_flows(self.problem, self.chosen, self.units, self.moments)
+        flows = share_flows(self.problem, self.chosen, self.units, self.shares.moments)
         return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards, flows)
 
     def _offer(self, action: int, like: int) -> None:
@@ -159,10 +139,12 @@ class Dispatch:
         moved = False
         heads = [(items[0], 0, wish) for wish, items in self.ready.items() if items]
         heapq.heapify(heads)  # items differ, so wishes are never compared
+        refused: set[tuple[str, str]] = set()
         while heads:
             item, place, wish = heapq.heappop(heads)
             action = item[3]
             units = None
+            taken = TAKEN
             if action < 0:
                 started = self._observe(~action)
             else:
@@ -170,7 +152,9 @@ class Dispatch:
                 if units is not None and self.deferred and self._is_gang(action):
                     self._issue_deferred()
                     units = self._choose(action, reserved)
-                started = units is not None and self.scratch.take(action, hungry=hungry)
+                if units is not None:
+                    taken = self.scratch.take(action, hungry=hungry)
+                started = units is not None and taken == TAKEN
             if started:
                 moved = True
                 del self.ready[wish][place]
@@ -181,17 +165,29 @@ class Dispatch:
                 if self.modes[action].duration_ticks == 0:
                     break  # something may be ready at this very instant: look again from the most urgent on
             elif units is not None:
-                hungry = True
+                hungry = hungry or taken == SHORT
+                if self.scratch.begins(action):
+                    refused.add((self.problem.ops[action].task, self.problem.ops[action].stage))
                 place += 1
             elif self.too_long and place < BACKFILL:
                 place += 1  # the units are free, but only for something shorter
             else:
                 continue
-            if place < len(self.ready[wish]):
-                heapq.heappush(heads, (self.ready[wish][place], place, wish))
+            queue = self.ready[wish]
+            # Tiles begin in order of priority: one that may not keeps those of its task from trying.
+            while place < len(queue) and self._is_refused(queue[place][3], refused):
+                place += 1
+            if place < len(queue):
+                heapq.heappush(heads, (queue[place], place, wish))
         if not moved and not self.events:
             moved = self._offer_deferred(lambda _: True) or (hungry and self._feed())
         return moved
+
+    def _is_refused(self, action: int, refused: set[tuple[str, str]]) -> bool:
+        if action < 0 or not refused:
+            return False
+        op = self.problem.ops[action]
+        return (op.task, op.stage) in refused and self.scratch.begins(action)
 
     def _can_wait(self, i: int) -> bool:
         """Whether everyone who needs transfer ``i`` waits for something else too."""
@@ -203,7 +199,7 @@ class Dispatch:
     def _issue_deferred(self) -> None:
         for i in list(self.deferred):
             units = self._choose(i, {})
-            if units is not None and self.scratch.take(i, hungry=False):
+            if units is not None and self.scratch.take(i, hungry=False) == TAKEN:
                 self.deferred.remove(i)
                 self._start(i, units)
 
@@ -220,7 +216,7 @@ class Dispatch:
             i = item[3]
             if i >= 0:
                 units = self._choose(i, {})
-                if units is not None and self.scratch.take(i, hungry=False):
+                if units is not None and self.scratch.take(i, hungry=False) == TAKEN:
                     self.ready[wish].remove(item)
                     self._start(i, units)
                     return True
@@ -278,17 +274,19 @@ class Dispatch:
         found: list[tuple[int, ...]] = []
         blocked = False
         for use in mode.uses:
-            if use.ticks == 0 or use.engine in self.left:
+            if use.ticks == 0 or use.engine in self.shares.left:
                 found.append(())
                 continue
             busy = self.busy_until[use.engine]
-            ids = _free_units(use, busy, self.now)
+            ids = free_units(use, busy, self.now)
             limit = reserved.get(use.engine)
             if ids is None:
                 blocked = True
-                until = _available_at(use, busy)
+                until = available_at(use, busy)
                 reserved[use.engine] = min(until, limit) if limit is not None else until
-            elif limit is not None and self.now + mode.overhead_ticks + use.ticks > limit:
+            elif (limit is not None and self.now + mode.overhead_ticks + use.ticks > limit) or not (
+                self.foresight is None or self.foresight.allows(i, use, self.now + mode.overhead_ticks + use.ticks)
+            ):
                 self.too_long = True
                 return None
             else:
@@ -296,38 +294,15 @@ class Dispatch:
         return None if blocked else tuple(found)
 
     def _has_shares(self, mode: Mode, reserved: dict[str, float]) -> bool:
-        """Whether there is enough of every share; if not, mark when there may be."""
-        blocked = False
-        for use in self.problem.share_uses(mode):
-            limit = reserved.get(use.engine)
-            if use.units > self.left[use.engine]:
-                blocked = True
-                until = self._enough_at(use)
-                reserved[use.engine] = until if limit is None else min(until, limit)
-            elif limit is not None and self.now + mode.duration_ticks > limit:
-                self.too_long = True
-                return False
-        return not blocked
-
-    def _enough_at(self, use: Use) -> float:
-        """When holders will have given back what ``use`` wants, as far as their modes tell."""
-        left = self.left[use.engine]
-        for i, until in sorted(self.holders.items(), key=lambda held: held[1]):
-            left += sum(u.units for u in self.problem.share_uses(self.modes[i]) if u.engine == use.engine)
-            if left >= use.units:
-                return max(until, self.now)
-        return self.now
+        offer = self.shares.offer(mode, self.now, reserved)
+        self.too_long = self.too_long or offer is None
+        return bool(offer)
 
     def _start(self, i: int, units: tuple[tuple[int, ...], ...]) -> None:
         mode = self.modes[i]
         self.actions.append(i)
-        self.moments.append(i)
+        self.shares.start(i, mode, self.now)
         self.units[i] = units
-        shares = self.problem.share_uses(mode)
-        for use in shares:
-            self.left[use.engine] -= use.units
-        if shares:
-            self.holders[i] = self.now + mode.duration_ticks
         if mode.dma is not None:
             for pipe, use in self.pipe_uses(i).items():
                 self.pipe_load[pipe] += use.ticks
@@ -343,6 +318,11 @@ class Dispatch:
                 for u in ids:
                     self.busy_until[use.engine][u] = end
                 heapq.heappush(self.events, (end, RELEASE, i, ""))
+        if self.foresight is not None:
+            self.foresight.started(i)
+            self.foresight.will_end(
+                self.successors[i], self.now + mode.overhead_ticks + self._work(i, mode.latency_ticks)
+            )
         if mode.duration_ticks == 0:
             self._finish(i)
         else:
@@ -376,6 +356,10 @@ class Dispatch:
                 for _ in range(use.units):
                     heapq.heappush(self.events, (self.now + self._work(i, use.ticks), PIPE_FREE, i, pipe))
             heapq.heappush(self.events, (self.now + self._work(i, self.modes[i].latency_ticks), DONE, i, ""))
+            dma = self.modes[i].dma
+            if self.foresight is not None and dma is not None:
+                done = self.now + self._work(i, self.modes[i].latency_ticks) + dma.poll_ticks
+                self.foresight.will_end(self.successors[i], done)
         started = len(left) < len(self.pending)
         self.pending = left
         return started
@@ -386,35 +370,9 @@ class Dispatch:
 
     def _finish(self, i: int) -> None:
         self.unfinished -= 1
-        self.moments.append(~i)
-        if self.holders.pop(i, None) is not None:
-            for use in self.problem.share_uses(self.modes[i]):
-                self.left[use.engine] += use.units
+        self.shares.end(i)
         self.scratch.finish(i)
         for s in self.successors[i]:
             self.missing[s] -= 1
             if self.missing[s] == 0:
                 self._offer(s, s)
-
-
-def _wish(problem: Problem, modes: Sequence[Mode]) -> Hashable:
-    """Return what an op needs to start, as a key: ops with equal wishes are blocked together."""
-    return tuple(
-        (mode.dma.owner_engine, mode.dma.owner_unit, *((u.engine, u.units) for u in problem.share_uses(mode)))
-        if mode.dma is not None
-        else tuple((use.engine, use.units, use.unit_ids) for use in mode.uses if use.ticks > 0)
-        for mode in modes
-    )
-
-
-def _free_units(use: Use, busy: Sequence[float], now: float) -> tuple[int, ...] | None:
-    if use.unit_ids is not None:
-        return use.unit_ids if all(busy[u] <= now for u in use.unit_ids) else None
-    free = [u for u, until in enumerate(busy) if until <= now]
-    return tuple(free[: use.units]) if len(free) >= use.units else None
-
-
-def _available_at(use: Use, busy: Sequence[float]) -> float:
-    if use.unit_ids is not None:
-        return max(busy[u] for u in use.unit_ids)
-    return sorted(busy)[use.units - 1]

@@ -50,7 +50,8 @@ def _units(problem: Problem) -> Shortfall | None:
                 break
             lacking += over
         if lacking:
-            worst = lacking[0]
+            # A share may stand for a channel in other numbers, so what has units of its own is named first.
+            worst = next((use for use in lacking if use.engine not in problem.shares), lacking[0])
             return Shortfall(
                 "units", op.name, worst.engine, worst.units, engines[worst.engine].units, f"units of {worst.engine}"
             )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.dispatch import ANY, Dispatch, Policy
+from hexloom.formulations.dispatch import Dispatch
 from hexloom.formulations.packing import Allocator, pack
+from hexloom.formulations.policy import ANY, Policy
+from hexloom.formulations.rings import RingAllocator, kinds_of, lay_out
 from hexloom.formulations.scratch_state import ScratchState
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ __all__ = ["ANY", "Listed", "Policy", "list_from", "list_schedule"]
 
 HEADROOM = (0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4)
 """Shares of the scratchpad that are left out of the count of bytes, tried in turn until the buffers can be placed."""
+
+LAST_STEP = len(HEADROOM) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +37,57 @@ def list_schedule(problem: Problem, policy: Policy) -> Decision | None:
     return None if listed is None else listed.decision
 
 
-def list_from(problem: Problem, policy: Policy, headroom: int) -> Listed | None:
+def list_from(problem: Problem, policy: Policy, headroom: int, last: int = LAST_STEP) -> Listed | None:
     """Do what `list_schedule` does, and tell which step placed the buffers, to begin with it the next time.
 
     Bytes are only counted while the ops are dispatched, and the lifetimes that result are packed (step 0). Where they
     cannot be, every buffer gets its address when its first op starts (1); and where that ends in a dead end, a growing
     share of the scratchpad is left out of the count: what fragmentation costs (2 and more). ``headroom`` is the step
-    to begin with.
+    to begin with, ``last`` the one to end with. A policy with rings has its addresses from these alone.
     """
+    if policy.rings:
+        kinds = kinds_of(problem, policy.turns)
+        return _placed(problem, policy, RingAllocator(problem, kinds, lay_out(problem, kinds, policy.rings)), headroom)
     if headroom == 0:
         relaxed = _counted(problem, policy, 0.0)
         if relaxed is not None:
             return Listed(relaxed, 0)
-    if headroom <= 1:
-        allocator = Allocator(problem, problem.scratchpad.available_bytes // 64)
-        exact = Dispatch(problem, policy, ScratchState(problem, allocator, careful=policy.careful, depth=policy.depth))
-        if exact.run():
-            placed = allocator.offsets
-            offsets = tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers))
-            return Listed(exact.decision(offsets), 1)
+    if headroom <= 1 <= last:
+        listed = _placed(problem, policy, Allocator(problem, problem.scratchpad.available_bytes // 64), 1)
+        if listed is not None:
+            return listed
     for step, share in enumerate(HEADROOM, start=2):
-        if step >= headroom:
+        if headroom <= step <= last:
             relaxed = _counted(problem, policy, share)
             if relaxed is not None:
                 return Listed(relaxed, step)
     return None
 
 
+def _placed(problem: Problem, policy: Policy, allocator: Allocator, step: int) -> Listed | None:
+    """Dispatch with addresses: every buffer gets its own when its first op starts."""
+    exact = Dispatch(problem, policy, _state(problem, policy, allocator))
+    if not exact.run():
+        return None
+    placed = allocator.offsets
+    return Listed(exact.decision(tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers))), step)
+
+
 def _counted(problem: Problem, policy: Policy, left_out: float) -> Decision | None:
     """Dispatch with bytes counted only, all but a share of them, then pack the lifetimes into the whole."""
     spare = int(problem.scratchpad.available_bytes * left_out)
-    relaxed = Dispatch(problem, policy, ScratchState(problem, None, spare, careful=policy.careful, depth=policy.depth))
+    relaxed = Dispatch(problem, policy, _state(problem, policy, None, spare))
     offsets = pack(problem, relaxed.scratch.lifetimes()) if relaxed.run() else None
     return None if offsets is None else relaxed.decision(offsets)
+
+
+def _state(problem: Problem, policy: Policy, allocator: Allocator | None, spare: int = 0) -> ScratchState:
+    return ScratchState(
+        problem,
+        allocator,
+        spare,
+        careful=policy.careful,
+        depth=policy.depth,
+        turns=policy.turns,
+        reserve=policy.reserve,
+    )

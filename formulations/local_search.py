@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from fractions import Fraction
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.critical import Guards, critical_waiters, guards_for_critical_blocks
-from hexloom.formulations.greedy import ANY, Policy, list_from
+from hexloom.formulations.greedy import ANY, LAST_STEP, Policy, list_from
+from hexloom.formulations.limit import Limit
+from hexloom.formulations.rings import kinds_of, ring_sizes
 from hexloom.formulations.serial_order import SearchLimit, serial_order
+from hexloom.formulations.starts import due_policies, keep_apart, ring_policy, task_gates
+from hexloom.formulations.urgency import turn_orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,13 +24,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.problem import Problem
 
-OPS_PER_SECOND = 15_000
-"""Deterministic work of one second: ops dispatched and simulated. Chosen so that a limit in seconds, given
-together with a seed, ends in about that time on a slow core."""
-
-
-GATES_PER_STAGE = 4
-"""A task is held back until tile 0, 1/4, 1/2, 3/4 or the last of some stage of another one is done."""
+__all__ = ["Found", "Limit", "LocalSearch"]
 
 BLOCKS_TRIED = 6
 """Critical blocks tried per round; the later ones are rarely the reason of the makespan."""
@@ -38,37 +36,17 @@ WAITERS_TRIED = 6
 DEPTHS = (1, 2, 3, 4)
 """Tiles of a task that may hold bytes at a time, tried where the scratchpad is tight."""
 
+MANY_OPS = 24
+"""From so many ops on there is an engine worth feeding; fewer are solved in other ways."""
+
+DUE_TRIED = 36
+"""Policies with due dates that are tried with bytes counted."""
+
+DUE_STEPS = 3
+"""Last step of placing buffers for these: where more than a few percent must be left out, rings are better."""
+
 RANDOM_STARTS = 400
 """Random policies tried when none of the plain ones leads to a schedule."""
-
-
-@dataclass
-class Limit:
-    """When to stop: after ``seconds`` of wall time, or, when deterministic, after as much counted work.
-
-    ``interrupted`` ends the search with the best found so far.
-    """
-
-    seconds: float
-    deterministic: bool = False
-    spent_ops: int = 0
-    interrupted: bool = False
-
-    def __post_init__(self) -> None:
-        self._started = time.monotonic()
-
-    def spend(self, ops: int) -> None:
-        """Count the work of one evaluation."""
-        self.spent_ops += ops
-
-    @property
-    def reached(self) -> bool:
-        """Whether the search must end."""
-        if self.interrupted:
-            return True
-        if self.deterministic:
-            return self.spent_ops >= self.seconds * OPS_PER_SECOND
-        return time.monotonic() - self._started >= self.seconds
 
 
 @dataclass(frozen=True)
@@ -89,6 +67,7 @@ class _Tried:
     decision: Decision
     simulated: Simulated
     value: float
+    headroom: int
 
 
 class LocalSearch:
@@ -102,6 +81,8 @@ class LocalSearch:
         The simulator, as a function of a decision.
     on_progress
         Called with (makespan, bound) at every improvement.
+    enough_gap
+        A decision whose makespan is at most this part of itself above the best bound ends the search too.
     """
 
     def __init__(
@@ -112,6 +93,7 @@ class LocalSearch:
         limit: Limit,
         seed: int,
         on_progress: Callable[[float, float], None] | None = None,
+        enough_gap: Fraction = Fraction(0),
     ) -> None:
         self.problem = problem
         self.bounds = bounds
@@ -119,10 +101,11 @@ class LocalSearch:
         self.limit = limit
         self.random = random.Random(seed)
         self.on_progress = on_progress
+        self.enough_gap = enough_gap
         self._best: tuple[Decision, float] | None = None
         self.evaluations = 0
         self._headroom = 0
-        self._sources, self._gates = _task_gates(problem)
+        self._sources, self._gates = task_gates(problem)
         stages: dict[tuple[str, str], list[int]] = {}
         for i, op in enumerate(problem.ops):
             if all(mode.dma is not None for mode in op.modes):
@@ -134,18 +117,23 @@ class LocalSearch:
             for op in problem.ops
         ]
 
-    def run(self, incumbents: tuple[Decision, ...] = ()) -> Found:
-        """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities."""
+    def run(self, incumbents: tuple[Decision, ...] = (), sharpen: Callable[[], Bounds] | None = None) -> Found:
+        """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities.
+
+        ``sharpen`` is asked for better bounds when these prove nothing.
+        """
         infeasible = False
         try:
             for decision in incumbents:
                 self._offer(decision)
             start = self._first_policy()
+            if sharpen is not None and not self._proven:
+                self.bounds = sharpen()
             if self._best is None:
                 infeasible = self._last_resort()
             if start is None and not infeasible and not self._proven:
                 start = self._random_start()
-            if start is not None:
+            if start is not None and not self._proven:
                 self._climb(self._unblock(self._defer(start)))
         except KeyboardInterrupt:
             self.limit.interrupted = True
@@ -155,7 +143,9 @@ class LocalSearch:
 
     @property
     def _proven(self) -> bool:
-        return self._best is not None and self._best[1] <= self.bounds.best.ticks
+        if self._best is None:
+            return False
+        return self._best[1] - self.bounds.best.ticks <= self.enough_gap * self._best[1]
 
     def _offer(self, decision: Decision) -> Simulated:
         simulated = self.evaluate(self.problem, decision)
@@ -166,15 +156,17 @@ class LocalSearch:
                 self.on_progress(simulated.makespan, float(self.bounds.best.ticks))
         return simulated
 
-    def _try(self, policy: Policy) -> _Tried | None:
+    def _try(self, policy: Policy, first: int | None = None, last: int = LAST_STEP) -> _Tried | None:
+        """Follow ``policy``, placing buffers in the steps ``first`` to ``last``; by default as it worked before."""
         self.limit.spend(len(self.problem.ops))
-        listed = list_from(self.problem, policy, max(0, self._headroom - 1))
+        listed = list_from(self.problem, policy, max(0, self._headroom - 1) if first is None else first, last)
         if listed is None:
             return None
-        self._headroom = listed.headroom
+        if first is None:
+            self._headroom = listed.headroom
         simulated = self._offer(listed.decision)
         late = self.problem.horizon_ticks if simulated.late else 0
-        return _Tried(policy, listed.decision, simulated, simulated.makespan + late)
+        return _Tried(policy, listed.decision, simulated, simulated.makespan + late, listed.headroom)
 
     def _first_policy(self) -> _Tried | None:
         """Try the plain priorities: longest tail, tail by task, file order."""
@@ -193,11 +185,25 @@ class LocalSearch:
         by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
         best: _Tried | None = None
-        apart = _keep_apart(self.problem)
+        if len(ops) >= MANY_OPS:
+            best = self._by_due_dates(fastest)
+            if best is not None and (self._proven or self.limit.reached):
+                return best
+        plain = self._by_tails(open_modes, fastest, (tail, by_task, in_file))
+        if best is None or (plain is not None and plain.value < best.value):
+            return plain
+        self._headroom = best.headroom
+        return best
+
+    def _by_tails(
+        self, open_modes: tuple[int, ...], fastest: tuple[int, ...], priorities: tuple[tuple[float, ...], ...]
+    ) -> _Tried | None:
+        best: _Tried | None = None
+        apart = keep_apart(self.problem)
         for careful in (False, True):
             if careful and best is not None and self._headroom == 0:
                 break
-            for priority in (tail, by_task, in_file):
+            for priority in priorities:
                 for modes in dict.fromkeys((open_modes, fastest)):
                     best = _better(best, self._try(Policy(priority, modes, apart, careful=careful)))
                     if self._proven or (best is not None and self.limit.reached):
@@ -206,6 +212,34 @@ class LocalSearch:
             for depth in DEPTHS:
                 best = _better(best, self._try(replace(best.policy, depth=depth))) or best
         return best
+
+    def _by_due_dates(self, modes: tuple[int, ...]) -> _Tried | None:
+        """Try what keeps the busiest engine fed; with rings first where buffers do not fit as they are counted."""
+        best: _Tried | None = None
+        rings = [ring_policy(self.problem, self.bounds, modes, turns) for turns in turn_orders(self.problem)]
+        for policy in islice(due_policies(self.problem, self.bounds, modes), DUE_TRIED):
+            best = _better(best, self._try(policy, 0, DUE_STEPS))
+            if self._proven or self.limit.reached:
+                break
+            while rings and (best is None or best.headroom > 0):
+                best = self._by_rings(best, rings.pop(0))
+        return best
+
+    def _by_rings(self, best: _Tried | None, policy: Policy) -> _Tried | None:
+        """Choose the numbers of slots turn by turn: what is best in one depends little on the others."""
+        kinds = kinds_of(self.problem, policy.turns)
+        choices = [ring_sizes(self.problem, kinds, policy.turns, k) for k in range(len(policy.turns))]
+        if not all(choices):
+            return best
+        mine: _Tried | None = None
+        rings = tuple(of[0] for of in choices)
+        for k, of in enumerate(choices):
+            for sizes in of:
+                mine = _better(mine, self._try(replace(policy, rings=(*rings[:k], sizes, *rings[k + 1 :])), 1))
+                if self._proven or self.limit.reached:
+                    return _better(best, mine)
+            rings = mine.policy.rings if mine is not None else rings
+        return _better(best, mine)
 
     def _last_resort(self) -> bool:
         """Run the ops one after the other in an order that fits; True when it is proven that there is none."""
@@ -357,45 +391,7 @@ class LocalSearch:
         return replace(policy, priority=tuple(priority))
 
 
-def _keep_apart(problem: Problem) -> Guards:
-    """Order the tasks whose hungriest ops do not fit into the scratchpad together: the one in the file first."""
-    hungriest: dict[str, int] = {}
-    sources: dict[str, list[int]] = {}
-    sinks: dict[str, list[int]] = {}
-    for i, op in enumerate(problem.ops):
-        need = sum(problem.buffers[b].occupied_bytes for b in problem.op_buffers[i])
-        hungriest[op.task] = max(hungriest.get(op.task, 0), need)
-        if not problem.predecessors[i]:
-            sources.setdefault(op.task, []).append(i)
-        if not problem.successors[i]:
-            sinks.setdefault(op.task, []).append(i)
-    guards: list[tuple[int, int]] = []
-    earlier: list[str] = []
-    for task, need in hungriest.items():
-        rival = next((t for t in reversed(earlier) if need + hungriest[t] > problem.scratchpad.available_bytes), None)
-        if rival is not None and need:
-            guards += [(a, b) for a in sinks.get(rival, ()) for b in sources.get(task, ())]
-        earlier.append(task)
-    return tuple(guards)
-
-
 def _better(best: _Tried | None, found: _Tried | None) -> _Tried | None:
     if found is None or (best is not None and best.value <= found.value):
         return best
     return found
-
-
-def _task_gates(problem: Problem) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """For each task its ops without predecessors, and the last op of some tiles of each stage."""
-    sources: dict[str, list[int]] = {}
-    last: dict[tuple[str, str], dict[int, int]] = {}
-    for i, op in enumerate(problem.ops):
-        if not problem.predecessors[i]:
-            sources.setdefault(op.task, []).append(i)
-        last.setdefault((op.task, op.stage), {})[op.tile] = i
-    gates: dict[str, list[int]] = {}
-    for (task, _), tiles in last.items():
-        order = sorted(tiles)
-        picked = {order[(len(order) - 1) * q // GATES_PER_STAGE] for q in range(GATES_PER_STAGE + 1)}
-        gates.setdefault(task, []).extend(tiles[tile] for tile in sorted(picked))
-    return sources, gates

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 HANDFUL = 5
 
+REPAIRS = 150
+"""Orders of first fit that are tried beside the plain ones, each in answer to what failed in the one before."""
+
 Lifetime = tuple[int, int]
 """Half-open interval in any strictly ordered measure: ticks or event ranks."""
 
@@ -38,38 +41,71 @@ def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | N
         lambda b: (-buffers[b].align_bytes, -size(b), -life(b)),
         lambda b: (lifetimes[b][0], -size(b)),
     )
+    pinned = [b for b in range(len(buffers)) if buffers[b].address is not None]
     free = [b for b in range(len(buffers)) if buffers[b].address is None]
+    beside = _alive_together(problem, lifetimes)
     tried: Iterable[list[int]] = (sorted(free, key=lambda b, key=key: (*key(b), b)) for key in orders)  # type: ignore[misc]
     if len(free) <= HANDFUL:
         tried = chain(tried, map(list, permutations(free)))
     for order in tried:
-        offsets = _first_fit(problem, lifetimes, order)
-        if offsets is not None:
+        offsets = _first_fit(problem, beside, [*pinned, *order])
+        if isinstance(offsets, tuple):
             return offsets
+    if len(free) <= HANDFUL:
+        return None
+    return _repaired(problem, beside, pinned, sorted(free, key=lambda b: (-size(b), -life(b), b)))
+
+
+def _repaired(problem: Problem, beside: list[list[int]], pinned: list[int], order: list[int]) -> tuple[int, ...] | None:
+    """Place what found no gap earlier the next time, in front of what stood in its way, again and again."""
+    order = list(order)
+    for attempt in range(REPAIRS):
+        found = _first_fit(problem, beside, [*pinned, *order])
+        if isinstance(found, tuple):
+            return found
+        if found not in order:
+            return None
+        at = order.index(found)
+        rivals = [k for k, b in enumerate(order[:at]) if b in beside[found]]
+        if not rivals:
+            return None
+        # Every other time only half way to the front: going all the way alone soon runs in circles.
+        order.insert(rivals[len(rivals) // 2 if attempt % 2 else 0], order.pop(at))
     return None
 
 
-def _first_fit(problem: Problem, lifetimes: Sequence[Lifetime], order: list[int]) -> tuple[int, ...] | None:
+def _alive_together(problem: Problem, lifetimes: Sequence[Lifetime]) -> list[list[int]]:
+    """For each buffer those of some bytes that are alive while it is."""
+    beside: list[list[int]] = [[] for _ in lifetimes]
+    alive: list[int] = []
+    for b in sorted(range(len(lifetimes)), key=lambda b: (lifetimes[b][0], b)):
+        born, died = lifetimes[b]
+        if problem.buffers[b].occupied_bytes == 0 or died <= born:
+            continue
+        alive = [other for other in alive if lifetimes[other][1] > born]
+        for other in alive:
+            beside[b].append(other)
+            beside[other].append(b)
+        alive.append(b)
+    return beside
+
+
+def _first_fit(problem: Problem, beside: list[list[int]], order: list[int]) -> tuple[int, ...] | int:
+    """Return the offsets, or the first buffer for which there is no gap."""
     buffers = problem.buffers
     capacity = problem.scratchpad.available_bytes
-    offsets: dict[int, int] = {}
-    for b in [*(b for b, buffer in enumerate(buffers) if buffer.address is not None), *order]:
-        taken = [
-            (offset, offset + buffers[other].occupied_bytes)
-            for other, offset in offsets.items()
-            if buffers[other].occupied_bytes > 0
-            and lifetimes[other][0] < lifetimes[b][1]
-            and lifetimes[b][0] < lifetimes[other][1]
-        ]
+    placed: dict[int, tuple[int, int]] = {}
+    for b in order:
+        taken = [placed[other] for other in beside[b] if other in placed]
         offset = buffers[b].address
         if offset is None:
             offset = lowest_gap(buffers[b], taken, capacity)
         elif not is_free(offset, buffers[b].occupied_bytes, taken, capacity):
-            return None
+            return b
         if offset is None:
-            return None
-        offsets[b] = offset
-    return tuple(offsets[b] for b in range(len(buffers)))
+            return b
+        placed[b] = offset, offset + buffers[b].occupied_bytes
+    return tuple(placed[b][0] for b in range(len(buffers)))
 
 
 def is_free(at: int, size: int, taken: Iterable[tuple[int, int]], capacity: int) -> bool:
@@ -117,10 +153,14 @@ class Allocator:
         Buffers smaller than this many bytes are placed from the top, so that they do not split large gaps.
     """
 
+    has_slots = False
+    """Whether a buffer waits for a slot of its own: that one finds none says nothing of the bytes that others need."""
+
     def __init__(self, problem: Problem, from_top_below: int = 0) -> None:
         self._problem = problem
         self._capacity = problem.scratchpad.available_bytes
         self._from_top_below = from_top_below
+        self.turn = 0
         self.offsets: dict[int, int] = {}
         self._live: dict[int, tuple[int, int]] = {}
         residents = [b for b, buffer in enumerate(problem.buffers) if buffer.resident]
@@ -129,10 +169,18 @@ class Allocator:
         ):
             self.place(b)
 
-    def place(self, b: int) -> bool:
-        """Give buffer ``b`` its address; False when there is no gap for it now."""
+    def top_of(self, b: int) -> int:
+        """Return where buffer ``b`` would end if it were placed now as low as possible; all bytes if it cannot be."""
         buffer = self._problem.buffers[b]
-        taken = self._live.values()
+        at = buffer.address
+        if at is None:
+            at = lowest_gap(buffer, self._live.values(), self._capacity)
+        return self._capacity if at is None else at + buffer.occupied_bytes
+
+    def place(self, b: int, floor: int = 0) -> bool:
+        """Give buffer ``b`` its address, at ``floor`` or above if it is free; False when there is no gap now."""
+        buffer = self._problem.buffers[b]
+        taken = [*self._live.values(), (0, floor)] if floor and buffer.address is None else list(self._live.values())
         at = buffer.address
         if at is None:
             fit = highest_gap if buffer.occupied_bytes < self._from_top_below else lowest_gap
@@ -140,11 +188,16 @@ class Allocator:
             at = fit(buffer, taken, self._capacity)
             if at is None:
                 return False
-        if not is_free(at, buffer.occupied_bytes, taken, self._capacity):
+        return self.put(b, at)
+
+    def put(self, b: int, at: int) -> bool:
+        """Give buffer ``b`` the address ``at``; False when something is alive there."""
+        size = self._problem.buffers[b].occupied_bytes
+        if not is_free(at, size, self._live.values(), self._capacity):
             return False
         self.offsets[b] = at
-        if buffer.occupied_bytes:
-            self._live[b] = (at, at + buffer.occupied_bytes)
+        if size:
+            self._live[b] = (at, at + size)
         return True
 
     def release(self, b: int) -> None:

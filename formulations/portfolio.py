@@ -1,7 +1,7 @@
 """The order in which the ways of solving are tried: list schedules and local search, then CP-SAT from the best.
 
-Small problems go to the exact search over events before CP-SAT. Where ops slow each other, the best plan that knows
-nothing of it is where `hexloom.formulations.shared_search` begins.
+Small problems go to the exact search over events before CP-SAT. Where ops slow each other,
+`hexloom.formulations.shared_portfolio` is asked instead.
 """
 
 from __future__ import annotations
@@ -9,22 +9,21 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
 from hexloom.formulations.fixed_order import drop_useless_guards
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.search import search_flat
 from hexloom.formulations.local_search import Limit, LocalSearch
-from hexloom.formulations.shared_search import SharedSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
-    from hexloom.formulations.problem import Problem, Rule
+    from hexloom.formulations.problem import Problem
 
 LOCAL_SHARE, LOCAL_SHARE_LARGE, LARGE_OPS = 0.5, 0.8, 1000
 """Share of the time for local search, for problems of up to and above so many ops; CP-SAT starts from its best."""
@@ -62,37 +61,6 @@ class Found:
     by_events: bool = False
 
 
-UNAWARE_SHARE = 0.3
-"""Where ops slow each other, share of the time for a plan that ignores it."""
-
-
-def search_shared(
-    problem: Problem,
-    rule: Rule,
-    bounds: Bounds,
-    evaluators: Callable[[Rule], Evaluate],
-    incumbents: tuple[Decision, ...],
-    seconds: float,
-    seed: int | None,
-    on_progress: Callable[[float, float], None] | None = None,
-) -> Found:
-    """Do what `search` does under a ``rule`` by which ops slow each other; ``evaluators`` gives a rule's simulator."""
-    started = time.monotonic()
-    free = lower_bounds(problem)
-    unaware = search(problem, free, evaluators("none"), incumbents, seconds * UNAWARE_SHARE, seed)
-    if unaware.best is None:
-        return unaware
-    left = seconds * (1 - UNAWARE_SHARE) if seed is not None else seconds - (time.monotonic() - started)
-    limit = Limit(max(0.0, left), deterministic=seed is not None)
-    limit.interrupted = unaware.interrupted
-    local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
-    local.run((*incumbents, unaware.best[0]))
-    best = local.best
-    if best is not None:
-        best = drop_useless_guards(problem, best[0], evaluators(rule))
-    return Found(best, 0, unaware.evaluations + local.evaluations, False, limit.interrupted, notes=unaware.notes)
-
-
 def search(
     problem: Problem,
     bounds: Bounds,
@@ -101,17 +69,26 @@ def search(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None = None,
+    sharpen: Callable[[], Bounds] | None = None,
+    enough_gap: Fraction = Fraction(0),
+    *,
+    solver: bool = True,
 ) -> Found:
-    """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a decision meets a bound."""
-    flat = len(problem.ops) <= FLAT_OPS and seconds > 0
+    """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a decision meets a bound.
+
+    ``sharpen`` is asked for better bounds when the first list schedules do not meet these. A decision that is at most
+    ``enough_gap`` of its makespan above the bound ends the search too. Without ``solver`` CP-SAT is not asked.
+    """
+    flat = solver and len(problem.ops) <= FLAT_OPS and seconds > 0
     with contextlib.ExitStack() as stack:
-        # The solver loads while the local search runs.
-        guard = stack.enter_context(Guard()) if flat else None
-        return _search(guard, problem, bounds, evaluate, incumbents, seconds, seed, on_progress)
+        return _search(
+            stack, flat, problem, bounds, evaluate, incumbents, seconds, seed, on_progress, sharpen, enough_gap
+        )
 
 
 def _search(
-    guard: Guard | None,
+    stack: contextlib.ExitStack,
+    flat: bool,
     problem: Problem,
     bounds: Bounds,
     evaluate: Evaluate,
@@ -119,17 +96,27 @@ def _search(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None,
+    sharpen: Callable[[], Bounds] | None,
+    enough_gap: Fraction,
 ) -> Found:
     started = time.monotonic()
-    share = 1.0 if guard is None else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
-    if guard is not None and len(problem.ops) <= EVENT_OPS:
+    guard: Guard | None = None
+
+    def not_yet() -> Bounds:
+        # The solver loads while bounds are sharpened and the local search runs; easy problems need neither.
+        nonlocal guard
+        guard = stack.enter_context(Guard()) if flat else None
+        return bounds if sharpen is None else sharpen()
+
+    share = 1.0 if not flat else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
+    if flat and len(problem.ops) <= EVENT_OPS:
         share = LOCAL_SHARE_SMALL
     limit = Limit(seconds * share, deterministic=seed is not None)
-    local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress)
-    found = local.run(incumbents)
+    local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress, enough_gap)
+    found = local.run(incumbents, not_yet)
     best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
-    lower = bounds.best.ticks
-    proven = best is not None and best[1].makespan <= lower
+    lower = local.bounds.best.ticks
+    proven = best is not None and best[1].makespan - lower <= enough_gap * best[1].makespan
     left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)
     if guard is None or proven or found.proven_infeasible or limit.interrupted or left <= 0:
         return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)

@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
 
 
+TAKEN, SHORT, HELD = range(3)
+"""What came of a wish for bytes: they are taken; they are not there; they are, but not for this op now."""
+
+
 class ScratchState:
     """Bytes (and with an ``allocator`` addresses) of the buffers alive, and their lifetimes in ranks of events.
 
     At most ``depth`` groups of a task hold bytes at a time: loads that run far ahead are safe, but keep the next stage
-    from its room.
+    from its room. Buffers in ``turns`` live one after the other; a group that uses one begins once all groups of
+    earlier turns have begun, so that what is loaded ahead never keeps these from their end.
     """
 
     def __init__(
@@ -30,6 +35,8 @@ class ScratchState:
         *,
         careful: bool = True,
         depth: int | None = None,
+        turns: tuple[int, ...] = (),
+        reserve: bool = False,
     ) -> None:
         self._careful = careful
         self._depth = depth
@@ -38,47 +45,62 @@ class ScratchState:
         self._rank = 0
         self._born: dict[int, int] = {}
         self._died: dict[int, int] = {}
+        self._size = [b.occupied_bytes for b in problem.buffers]
         self._users_left = [len(set(b.ops)) for b in problem.buffers]
         resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
         self._free = problem.scratchpad.available_bytes - resident - spare_bytes
         self._group_of, self._peaks, self._owned = _groups(problem)
+        self._wanted = [[b for b in of if not problem.buffers[b].resident] for of in problem.op_buffers]
         self._begun = [0] * len(self._peaks)
         self._task_of = {group: problem.ops[i].task for i, group in enumerate(self._group_of)}
         self._shared: list[set[int]] = [set() for _ in self._peaks]
-        for i, group in enumerate(self._group_of):
-            self._shared[group].update(
-                b for b in problem.op_buffers[i] if b not in self._owned and not problem.buffers[b].resident
-            )
+        for wanted, group in zip(self._wanted, self._group_of, strict=True):
+            self._shared[group].update(b for b in wanted if b not in self._owned)
         self._held: dict[int, int] = {}
+        self._holders: dict[str, int] = {}
+        self._turns = turns
+        place = {b: k for k, b in enumerate(turns)}
+        self._turn_of = [max((place[b] for b in shared if b in place), default=-1) for shared in self._shared]
+        self._waiting = [self._turn_of.count(k) for k in range(len(turns))]
+        self._now = 0
+        largest = [
+            max((self._peaks[g][0] for g, of in enumerate(self._turn_of) if of == k), default=0)
+            for k in range(len(turns))
+        ]
+        self._reserve = largest if reserve else [0] * len(turns)
+        self._tops = [0 if allocator is None else allocator.top_of(b) for b in turns]
 
-    def take(self, op: int, *, hungry: bool) -> bool:
-        """Start ``op``: take the bytes of the buffers it is the first to use; False when they are not there.
+    def begins(self, op: int) -> bool:
+        """Whether ``op`` would bring its group to the first bytes."""
+        return bool(self._wanted[op]) and not self._held.get(self._group_of[op])
+
+    def take(self, op: int, *, hungry: bool) -> int:
+        """Start ``op``: take the bytes of the buffers it is the first to use, or say that they are `SHORT` or `HELD`.
 
         ``hungry`` says that someone more urgent is short of bytes: then what would begin a group waits, or, where
         the state is not careful, everyone who needs new bytes.
         """
-        problem, group = self._problem, self._group_of[op]
-        new = [b for b in problem.op_buffers[op] if b not in self._born and not problem.buffers[b].resident]
+        group = self._group_of[op]
+        new = [b for b in self._wanted[op] if b not in self._born]
         if new:
-            need = sum(problem.buffers[b].occupied_bytes for b in new)
-            own = sum(problem.buffers[b].occupied_bytes for b in new if b in self._owned)
+            need = sum(self._size[b] for b in new)
+            own = sum(self._size[b] for b in new if b in self._owned)
+            if self._must_wait(group, own, new):
+                return HELD
             yields = hungry and not (self._careful and self._held.get(group))
-            if (
-                need > self._free
-                or yields
-                or self._too_deep(group, own)
-                or (self._careful and not self._safe(op, own, need))
-            ):
-                return False
-            if self.allocator is not None and not self._place(new):
-                return False
+            if need > self._free or yields or (self._careful and not self._safe(op, own, need)):
+                return SHORT
+            if self.allocator is not None and not self._place(group, new):
+                return HELD if self.allocator.has_slots else SHORT
             self._free -= need
-            self._held[group] = self._held.get(group, 0) + own
+            self._hold(group, own)
             for b in new:
                 self._born[b] = self._rank
         self._rank += 1
+        if self._begun[group] == 0 and self._turn_of[group] >= 0:
+            self._waiting[self._turn_of[group]] -= 1
         self._begun[group] += 1
-        return True
+        return TAKEN
 
     def finish(self, op: int) -> None:
         """End ``op``: free the buffers it is the last to use."""
@@ -86,13 +108,16 @@ class ScratchState:
         for b in self._problem.op_buffers[op]:
             self._users_left[b] -= 1
             if self._users_left[b] == 0 and not self._problem.buffers[b].resident:
-                size = self._problem.buffers[b].occupied_bytes
                 self._died[b] = self._rank
-                self._free += size
+                self._free += self._size[b]
                 if b in self._owned:
-                    self._held[self._group_of[op]] -= size
+                    self._hold(self._group_of[op], -self._size[b])
                 if self.allocator is not None:
                     self.allocator.release(b)
+                while self._now < len(self._turns) and self._turns[self._now] in self._died:
+                    self._now += 1
+                    if self.allocator is not None:
+                        self.allocator.turn = self._now
 
     def lifetimes(self) -> list[tuple[int, int]]:
         """Lifetimes in ranks of events; a resident buffer lives all the time, an unused one never."""
@@ -101,42 +126,77 @@ class ScratchState:
             for b, buffer in enumerate(self._problem.buffers)
         ]
 
-    def _place(self, new: list[int]) -> bool:
+    def _hold(self, group: int, size: int) -> None:
+        before = self._held.get(group, 0)
+        after = before + size
+        task = self._task_of[group]
+        self._holders[task] = self._holders.get(task, 0) + (after > 0) - (before > 0)
+        if after > 0:
+            self._held[group] = after
+        else:
+            self._held.pop(group, None)
+
+    def _must_wait(self, group: int, own: int, new: list[int]) -> bool:
+        """Whether it is not the turn of the group or of a buffer, or too many groups of its task hold bytes."""
+        if self._turns:
+            if any(b in self._turns[self._now + 1 :] for b in new):
+                return True
+            if self._turn_of[group] < 0 and not self._held.get(group) and self._now < len(self._turns):
+                later = 0 if self._turns[self._now] in self._born else self._size[self._turns[self._now]]
+                if sum(self._size[b] for b in new) + self._reserve[self._now] + later > self._free:
+                    return True
+            if self._begun[group] == 0 and any(self._waiting[: max(0, self._turn_of[group])]):
+                return True
+        if self._depth is None or own == 0 or self._held.get(group):
+            return False
+        return self._holders.get(self._task_of[group], 0) >= self._depth
+
+    def _place(self, group: int, new: list[int]) -> bool:
+        """Find addresses: what takes turns lies at the bottom, all else above what comes there while it is alive."""
         assert self.allocator is not None
+        turn = self._turn_of[group]
+        floor = max(self._tops[self._now : max(turn, self._now + 1) + 1], default=0)
         placed: list[int] = []
-        for b in sorted(new, key=lambda b: -self._problem.buffers[b].occupied_bytes):
-            if not self.allocator.place(b):
+        for b in sorted(new, key=lambda b: -self._size[b]):
+            if not self.allocator.place(b, 0 if b in self._turns else floor):
                 for p in placed:
                     self.allocator.release(p)
                 return False
             placed.append(b)
         return True
 
-    def _too_deep(self, group: int, own: int) -> bool:
-        if self._depth is None or own == 0 or self._held.get(group):
-            return False
-        task = self._task_of[group]
-        return sum(1 for g, has in self._held.items() if has > 0 and self._task_of[g] == task) >= self._depth
-
     def _safe(self, op: int, own: int, need: int) -> bool:
-        """Whether all groups that hold bytes can end, once that of ``op`` has taken ``own`` of the ``need`` bytes."""
+        """Whether all groups that hold bytes can end, once that of ``op`` has taken ``own`` of the ``need`` bytes.
+
+        Turn by turn: when the groups of one have ended, its buffer makes room for the next.
+        """
         group = self._group_of[op]
         held = {**self._held, group: self._held.get(group, 0) + own}
-        wishes = []
+        stages: dict[int, list[int]] = {}
         for g, has in held.items():
             if has > 0:
+                stages.setdefault(max(self._turn_of[g], self._now), []).append(g)
+        free = self._free - need
+        mine = set(self._wanted[op])
+        alive = self._now
+        for turn in sorted(stages):
+            # All earlier turns are over by then: what is alive of them, or was promised to them, is free again.
+            free += sum(self._size[b] for b in self._turns[alive:turn] if b in self._born or b in mine)
+            promised = set().union(*(self._shared[g] for g in stages[turn])) - self._born.keys() - mine
+            free -= sum(self._size[b] for b in promised)
+            if free < 0:
+                return False
+            wishes = []
+            for g in stages[turn]:
                 ahead = self._begun[g] + (1 if g == group else 0)
                 peak = self._peaks[g][min(ahead, len(self._peaks[g]) - 1)]
-                wishes.append((max(0, peak - has), has))
-        active = (self._shared[g] for g, has in held.items() if has > 0)
-        promised = set().union(*active) - self._born.keys() - set(self._problem.op_buffers[op])
-        free = self._free - need - sum(self._problem.buffers[b].occupied_bytes for b in promised)
-        if free < 0:
-            return False
-        for wish, has in sorted(wishes):
-            if wish > free:
-                return False
-            free += has
+                wishes.append((max(0, peak - held[g]), held[g]))
+            for wish, has in sorted(wishes):
+                if wish > free:
+                    return False
+                free += has
+            mine |= promised
+            alive = turn
         return True
 
 

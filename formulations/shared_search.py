@@ -1,8 +1,8 @@
 """Local search where ops slow each other: who works beside whom is what is searched.
 
-A plan says in which order ops start and what they wait for. Here every try is a list schedule whose clock expects each
-op to take as long as in the plan before it; the moves hold ops that demand a channel back until some other op has
-ended, let them go again, or change who comes first. The simulator judges.
+A plan says in which order ops start and what they wait for. Here every try is a list schedule; the moves hold ops that
+demand a channel back until some other op has ended, let them go again, or change who comes first. The simulator judges,
+or, where it says the same, a faster list scheduler.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from hexloom.formulations.fluid_list import FluidList
 from hexloom.formulations.greedy import Policy, list_from
 from hexloom.formulations.speeds import NOT_SHARING, Speeds
 
@@ -25,24 +26,23 @@ if TYPE_CHECKING:
 CLOSE = 1e-9
 """Makespans that differ by less than this part are equal: they come in floating point."""
 
-WORSE = 0.004
-"""How much worse than the current plan one may be that is gone on from, as a part, at the beginning."""
+WORSE = 0.012
+"""How much worse than the current plan one may be that is gone on from, as a part, when a round begins."""
 
-STALE = 60
-"""After so many tries without a better plan the search goes back to the best one."""
+ROUND = 500
+"""Tries of a round: what is accepted gets less and less worse, and then the search goes back to the best plan."""
+
+FAST_SHARE = 0.2
+"""What a try with the fast list scheduler counts of one with the simulator."""
 
 
 class Tried(NamedTuple):
-    """A policy and what came of it."""
+    """A policy and what came of it: per op its start and its end, and the makespan."""
 
     policy: Policy
-    decision: Decision
-    simulated: Simulated
-
-    @property
-    def value(self) -> float:
-        """The makespan; a missed deadline makes it worthless."""
-        return self.simulated.makespan if not self.simulated.late else float("inf")
+    start: Sequence[float]
+    ended: Sequence[float]
+    value: float
 
 
 class SharedSearch:
@@ -78,18 +78,23 @@ class SharedSearch:
         self.evaluations = 0
         self._headroom = 0
         speeds = Speeds(problem, rule)
+        self._fast = FluidList(problem, speeds)
         self._touched = [any(speeds.load_of(mode) != NOT_SHARING for mode in op.modes) for op in problem.ops]
         self._movable = [i for i, touched in enumerate(self._touched) if touched]
+        self._open = [i for i, op in enumerate(problem.ops) if len(op.modes) > 1]
         self._after = _descendants(problem)
+        units = {engine.name: engine.units for engine in problem.engines}
+        self._fitting = [
+            [m for m, mode in enumerate(op.modes) if all(u.ticks == 0 or u.units <= units[u.engine] for u in mode.uses)]
+            for op in problem.ops
+        ]
 
     def run(self, incumbents: Sequence[Decision]) -> None:
         """Improve ``incumbents`` until the bound is met or the limit reached; the best is in ``best``."""
         try:
-            starts = [self._offer(decision) for decision in incumbents]
-            found = [self._listed(decision, simulated) for decision, simulated in starts]
-            tried = [one for one in found if one is not None]
-            if tried and self._movable:
-                self._climb(min(tried, key=lambda one: one.value))
+            starts = [self._listed(decision) for decision in incumbents]
+            if starts and self._movable:
+                self._climb(min(starts, key=lambda one: one.value))
         except KeyboardInterrupt:
             self.limit.interrupted = True
 
@@ -98,39 +103,48 @@ class SharedSearch:
         """Whether the best plan meets the lower bound."""
         return self.best is not None and self.best[1].makespan <= float(self.bounds.best.ticks) * (1 + CLOSE)
 
-    def _offer(self, decision: Decision) -> tuple[Decision, Simulated]:
+    def _offer(self, decision: Decision) -> Simulated:
         simulated = self.evaluate(self.problem, decision)
-        self.evaluations += 1
         better = self.best is None or simulated.makespan < self.best[1].makespan * (1 - CLOSE)
         if not simulated.late and better:
             self.best = decision, simulated
             if self.on_progress is not None:
                 self.on_progress(simulated.makespan, float(self.bounds.best.ticks))
-        return decision, simulated
+        return simulated
 
-    def _listed(self, decision: Decision, simulated: Simulated) -> Tried | None:
-        """Return the list schedule that comes closest to a plan: who starts first comes first."""
+    def _listed(self, decision: Decision) -> Tried:
+        """Return the list schedule that comes closest to a plan, or the plan if that is shorter: first come first."""
+        simulated = self._offer(decision)
         policy = Policy(
             priority=tuple(-start for start in simulated.start),
             modes=decision.modes,
             guards=decision.guards,
             stretch=self._stretch(decision, simulated),
         )
+        own = Tried(policy, simulated.start, simulated.ended, _value(simulated))
         found = self._try(policy)
-        own = Tried(policy, decision, simulated)
         return own if found is None or own.value <= found.value else found
 
     def _try(self, policy: Policy) -> Tried | None:
-        self.limit.spend(len(self.problem.ops))
+        self.evaluations += 1
+        n = len(self.problem.ops)
+        if self._fast.usable:
+            self.limit.spend(int(n * FAST_SHARE) + 1)
+            timed = self._fast.run(policy.priority, policy.modes, policy.guards)
+            if self.best is None or timed.makespan < self.best[1].makespan * (1 - CLOSE):
+                self._offer(self._fast.decision(timed, policy.modes, policy.guards))
+            return Tried(policy, timed.start, timed.ended, timed.makespan)
+        self.limit.spend(n)
         listed = list_from(self.problem, policy, max(0, self._headroom - 1))
         if listed is None:
             return None
         self._headroom = listed.headroom
-        decision, simulated = self._offer(listed.decision)
-        return Tried(replace(policy, stretch=self._stretch(decision, simulated)), decision, simulated)
+        simulated = self._offer(listed.decision)
+        expected = replace(policy, stretch=self._stretch(listed.decision, simulated))
+        return Tried(expected, simulated.start, simulated.ended, _value(simulated))
 
     def _stretch(self, decision: Decision, simulated: Simulated) -> tuple[float, ...]:
-        """Return how much longer than alone every op worked in a plan."""
+        """Return how much longer than alone every op worked in a plan: the next list schedule expects that."""
         found = []
         for i, (op, m) in enumerate(zip(self.problem.ops, decision.modes, strict=True)):
             mode = op.modes[m]
@@ -139,35 +153,33 @@ class SharedSearch:
         return tuple(found)
 
     def _climb(self, best: Tried) -> None:
-        current, stale = best, 0
+        """Go from plan to plan in rounds that begin at the best one and accept less and less."""
+        current, tries = best, 0
         while not self.limit.reached and not self.proven:
             found = self._try(self._neighbour(current))
-            if found is None:
-                continue
-            if found.value < best.value * (1 - CLOSE):
-                best = current = found
-                stale = 0
-                continue
-            stale += 1
-            if found.value <= current.value * (1 + WORSE * self.random.random() / (1 + stale / STALE)):
-                current = found
-            if stale % STALE == 0:
-                current = best
+            tries += 1
+            if found is not None:
+                worse = WORSE * (1 - tries / ROUND) * self.random.random()
+                if found.value <= current.value * (1 + worse):
+                    current = found
+                if found.value < best.value * (1 - CLOSE):
+                    best, tries = found, 0
+            if tries >= ROUND:
+                current, tries = best, 0
 
     def _neighbour(self, tried: Tried) -> Policy:
         policy, move = tried.policy, self.random.random()
-        if policy.guards and move < 0.15:
+        if policy.guards and move < 0.2:
             dropped = self.random.randrange(len(policy.guards))
             return replace(policy, guards=policy.guards[:dropped] + policy.guards[dropped + 1 :])
         if move < 0.55:
             guard = self._hold_back(tried)
             if guard is not None:
                 return replace(policy, guards=(*policy.guards, guard))
-        choices = [i for i, op in enumerate(self.problem.ops) if len(op.modes) > 1]
-        if choices and move < 0.65:
-            i = self.random.choice(choices)
+        if self._open and move < 0.65:
+            i = self.random.choice(self._open)
             modes = list(policy.modes)
-            modes[i] = self.random.randrange(len(self.problem.ops[i].modes))
+            modes[i] = self.random.choice(self._fitting[i])
             return replace(policy, modes=tuple(modes))
         priority = list(policy.priority)
         for _ in range(1 + self.random.randrange(2)):
@@ -176,18 +188,13 @@ class SharedSearch:
         return replace(policy, priority=tuple(priority))
 
     def _hold_back(self, tried: Tried) -> tuple[int, int] | None:
-        """Choose an op that works beside others, and let it wait for the end of one that began before it ended."""
-        simulated = tried.simulated
+        """Choose an op that demands a channel, and let it wait for the end of one that works beside it."""
+        start, ended = tried.start, tried.ended
         j = self.random.choice(self._movable)
-        held, behind = set(tried.policy.guards), self._behind(tried.policy.guards, j)
-        rivals = [
-            i
-            for i in range(len(self.problem.ops))
-            if simulated.ended[i] > simulated.start[j]
-            and simulated.start[i] < simulated.ended[j]
-            and not behind >> i & 1
-            and (i, j) not in held
-        ]
+        begins, ends = start[j], ended[j]
+        rivals = [i for i, (s, e) in enumerate(zip(start, ended, strict=True)) if e > begins and s < ends]
+        behind = self._behind(tried.policy.guards, j)
+        rivals = [i for i in rivals if not behind >> i & 1]
         return (self.random.choice(rivals), j) if rivals else None
 
     def _behind(self, guards: Sequence[tuple[int, int]], j: int) -> int:
@@ -200,6 +207,11 @@ class SharedSearch:
                     reach |= self._after[after] | 1 << after
                     grown = True
         return reach
+
+
+def _value(simulated: Simulated) -> float:
+    """Return the makespan; a missed deadline makes a plan worthless."""
+    return float("inf") if simulated.late else simulated.makespan
 
 
 def _descendants(problem: Problem) -> list[int]:

@@ -139,7 +139,9 @@ def solve_command(
     ] = None,
     time_limit: Annotated[str, typer.Option(help="How long to search: 10s, 500ms, 2m.")] = "10s",
     seed: Annotated[int | None, typer.Option(help="Deterministic search: same seed, same bytes.")] = None,
-    contention: Annotated[str, typer.Option(help="Rule for shared channels: none or rigid.")] = "none",
+    contention: Annotated[
+        str, typer.Option(help="Rule for shared channels: fluid, rigid, none, proportional or priority.")
+    ] = "none",
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:

@@ -214,7 +214,9 @@ def check_arithmetic(problem: Problem, rows: Sequence[BoundRow], rule: Rule = "n
         if row.name == "critical_path":
             values = iter([_path(problem, window, entry)])
         elif row.name == "scratchpad":
-            values = iter([_bytes_in_time(problem, window, measure)])
+            values = iter([_bytes_in_time(problem, window, work, measure)])
+        elif row.name == "turns":
+            values = _one_after_the_other(problem, window, work, measure)
         elif row.name not in ("engine_work", "channel_bytes", "heads_tails", "steady_interval"):
             messages.append(f"bound {row.name!r} is not known")
             continue
@@ -247,22 +249,59 @@ def _path(problem: Problem, window: Windows, entry: int) -> int:
     return max(end.values())
 
 
-def _bytes_in_time(problem: Problem, window: Windows, measure: Measure) -> int:
-    """Return what buffers occupy for as long as their users need, over the bytes that are not resident."""
+@dataclass(frozen=True)
+class _Lived:
+    """A buffer with the least time for which it needs its bytes, and what surrounds that."""
+
+    size: int
+    ticks: int
+    before: int
+    behind: int
+
+
+def _lived(problem: Problem, window: Windows, work: Mapping[str, Work], measure: Measure) -> tuple[int, list[_Lived]]:
+    """Return the bytes that are not resident, and what every buffer that needs some of them needs at least."""
     room = problem.scratchpad.available_bytes
-    total = 0
-    first: list[int] = []
-    last: list[int] = []
+    found: list[_Lived] = []
     rank = {i: k for k, i in enumerate(problem.topological_order)}
     for buffer in problem.buffers:
         if buffer.resident:
             room -= buffer.occupied_bytes
         elif buffer.occupied_bytes and buffer.ops:
-            users = [problem.op_index[name] for name in buffer.ops]
-            total += buffer.occupied_bytes * _span(problem, window, users, rank)
-            first += [int(window.head[u]) for u in users]
-            last += [int(window.tail[u]) for u in users]
-    return min(first) + min(last) + measure.quotient(total, room) if total and room > 0 else 0
+            users = list(dict.fromkeys(problem.op_index[name] for name in buffer.ops))
+            ticks = _span(problem, window, users, rank)
+            for one in work.values():
+                # From the start of the first user to the end of the last, the engine does all that they ask of it.
+                mine = np.isin(one.ops, users)
+                if mine.any():
+                    busy = measure.quotient(int(one.amount[mine].sum()), one.units)
+                    ticks = max(ticks, int(one.before[mine].min()) + busy + int(one.behind[mine].min()))
+            before, behind = min(int(window.head[u]) for u in users), min(int(window.tail[u]) for u in users)
+            found.append(_Lived(buffer.occupied_bytes, ticks, before, behind))
+    return room, found
+
+
+def _bytes_in_time(problem: Problem, window: Windows, work: Mapping[str, Work], measure: Measure) -> int:
+    """Return what buffers occupy for as long as their users need, over the bytes that are not resident."""
+    room, lived = _lived(problem, window, work, measure)
+    total = sum(one.size * one.ticks for one in lived)
+    if not total or room <= 0:
+        return 0
+    return min(one.before for one in lived) + min(one.behind for one in lived) + measure.quotient(total, room)
+
+
+def _one_after_the_other(
+    problem: Problem, window: Windows, work: Mapping[str, Work], measure: Measure
+) -> Iterator[int]:
+    """For sets of buffers of which no two fit together: all their lives, a head and the tail of another one."""
+    room, lived = _lived(problem, window, work, measure)
+    large = [one for one in lived if one.size + one.size > room and one.ticks > 0]
+    for earliest in {0, *(one.before for one in large)}:
+        for latest in {0, *(one.behind for one in large)}:
+            chosen = [one for one in large if one.before >= earliest and one.behind >= latest]
+            if len(chosen) > 1:
+                ends = (a.before + b.behind for a in chosen for b in chosen if a is not b)
+                yield sum(one.ticks for one in chosen) + min(ends)
 
 
 def _span(problem: Problem, window: Windows, users: Sequence[int], rank: Mapping[int, int]) -> int:

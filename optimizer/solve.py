@@ -14,9 +14,11 @@ import networkx as nx
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
-from hexloom.formulations.portfolio import Found, search, search_shared
+from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem, Rule, slows
 from hexloom.formulations.serial_order import least_bytes
+from hexloom.formulations.shared_portfolio import search_shared
+from hexloom.formulations.ticks import whole
 from hexloom.hwmodels import Machine, format_bytes, load_hw
 from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
@@ -33,12 +35,16 @@ from hexloom.optimizer.workload import Workload
 if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.decision import Decision
+    from hexloom.formulations.ticks import Moment
 
 CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
 """What proves a bound, by its name; all others are arithmetic."""
 
 Progress = Callable[[Fraction, Fraction], None]
 
+
+CLOSE = Fraction(1, 10**9)
+"""Part of a makespan below which two of them, one of them in floating point, are the same."""
 
 SLOWED_S = 15.0
 """Most seconds for the configuration bound where ops slow each other: it is the best bound there."""
@@ -120,6 +126,7 @@ def solve(
     contention: str = "none",
     seed: int | None = None,
     on_progress: Progress | None = None,
+    enough_gap: Fraction = Fraction(0),
 ) -> Result:
     """Find a schedule of ``work``, prove how far it can be from the best, and check it.
 
@@ -130,14 +137,17 @@ def solve(
     hw
         Machine or the name of one; defaults to the one that the workload names. Not used with a problem.
     time_limit_s
-        Seconds of search. With a ``seed`` it is counted in work instead of wall time, so that the same seed gives
-        the same schedule on any machine.
+        Seconds for lowering, bounds and search; a first plan is made and the result checked whatever they take. With a
+        ``seed`` search is counted in work instead of wall time, so that the same seed gives the same schedule on any
+        machine.
     contention
         How ops that work at the same time share channels: ``fluid`` (max-min fair in speed), ``proportional``,
         ``priority`` (in the order of the ops), ``rigid`` (whatever the timing, demands on a channel never exceed its
         capacity), or ``none`` (channels are ignored).
     on_progress
         Called with (makespan, bound) in microseconds at every improvement.
+    enough_gap
+        The search ends early with a schedule whose gap is at most this; with 0 only with a proven optimum.
 
     Raises
     ------
@@ -168,13 +178,18 @@ def solve(
         return _infeasible(problem, shortfall, started)
 
     found = baselines(problem, lowered.loops, rule)
-    seconds = min(SLOWED_S, time_limit_s / 4) if slows(rule) else min(1.0, time_limit_s / 10)
-    priced = configuration_bound(
-        problem, bounds.heads_tails, rule, time_limit_s=seconds, deterministic=seed is not None
-    )
-    dual = None
-    if priced is not None and priced[0].ticks > bounds.best.ticks:
-        bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
+    dual: Certificate | None = None
+
+    def sharpen() -> Bounds:
+        nonlocal bounds, dual
+        seconds = min(SLOWED_S, time_limit_s / 4) if slows(rule) else min(1.0, time_limit_s / 10)
+        priced = configuration_bound(
+            problem, bounds.heads_tails, rule, time_limit_s=seconds, deterministic=seed is not None
+        )
+        if priced is not None and priced[0].ticks > bounds.best.ticks:
+            bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
+        return bounds
+
     tell = None
     if on_progress is not None:
         tick, report = problem.tick or Fraction(1), on_progress
@@ -185,9 +200,12 @@ def solve(
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
     if slows(rule):
-        outcome = search_shared(problem, rule, bounds, evaluator, incumbents, time_limit_s, seed, tell)
+        bounds = sharpen()
+    left = time_limit_s if seed is not None else max(0.0, time_limit_s - (time.monotonic() - started))
+    if slows(rule):
+        outcome = search_shared(problem, rule, bounds, evaluator, incumbents, left, seed, tell)
     else:
-        outcome = search(problem, bounds, evaluator(rule), incumbents, time_limit_s, seed, tell)
+        outcome = search(problem, bounds, evaluator(rule), incumbents, left, seed, tell, sharpen, enough_gap)
     if outcome.best is None:
         if outcome.proven_infeasible:
             return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)
@@ -292,7 +310,11 @@ def _schedule(
     plan = make_plan(problem, decision)
     timeline = simulate(problem, plan, rule)
     bound = bounds[0].ticks
-    plan_bound = max(bound, outcome.plan_bound)
+    plan_bound: Moment = bound
+    if outcome.plan_bound > bound:
+        plan_bound = whole(Fraction(outcome.plan_bound))
+    if -CLOSE * timeline.makespan <= plan_bound - timeline.makespan <= CLOSE * timeline.makespan:
+        plan_bound = timeline.makespan  # the search counts in floats where ops slow each other
     proven = timeline.makespan == plan_bound
     bottleneck = bounds[0].engine
     # Today's loops below the makespan break a deadline, or do not fit beside what is resident: no plan does that.

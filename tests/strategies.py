@@ -203,3 +203,38 @@ def with_channels(
         scratchpad=scratchpad,
         entry_ticks=draw(st.sampled_from((0, 0, 1, 2))),
     )
+
+
+@st.composite
+def held_through(draw: DrawFn) -> Problem:
+    """Two or three tasks whose jobs share one engine and a long-lived buffer each; not all of these fit together."""
+    engines = (Engine(name="w", units=draw(st.integers(1, 2))), Engine(name="one"))
+    ops: list[Op] = []
+    edges: list[Precedence] = []
+    buffers: list[Buffer] = []
+
+    def op(name: str, engine: str, task: int) -> str:
+        ticks = draw(st.integers(1, 4))
+        mode = Mode(uses=(Use(engine=engine, ticks=ticks),), latency_ticks=ticks + draw(st.sampled_from((0, 0, 1))))
+        ops.append(Op(name=name, task=str(task), modes=(mode,)))
+        return name
+
+    tasks = draw(st.integers(2, 3))
+    for t in range(tasks):
+        jobs = [op(f"{t}{k}", "one", t) for k in range(draw(st.integers(1, 2 if tasks == 2 else 1)) + (tasks == 3))]
+        size = draw(st.integers(3, 5))
+        buffers.append(Buffer(name=f"long{t}", size_bytes=size, ops=tuple(jobs)))
+        if draw(st.booleans()) and len(ops) < 6:
+            edges.append(Precedence(before=op(f"{t}before", "w", t), after=jobs[0]))
+            if draw(st.booleans()):
+                buffers.append(Buffer(name=f"in{t}", size_bytes=1, ops=(f"{t}before", jobs[0])))
+        if draw(st.booleans()) and len(ops) < 6:
+            edges.append(Precedence(before=jobs[-1], after=op(f"{t}after", "w", t)))
+    return Problem(
+        engines=engines,
+        ops=tuple(ops),
+        precedences=tuple(edges),
+        buffers=tuple(buffers),
+        scratchpad=Scratchpad(total_bytes=draw(st.integers(5, 9))),
+        entry_ticks=draw(st.sampled_from((0, 0, 2))),
+    )

@@ -98,8 +98,11 @@ def _add_share(model: cp_model.CpModel, variables: FlatVars, engine: Engine) -> 
                     intervals.append(_interval(model, hold, hold.present, engine.name))
                 else:
                     assert op.life is not None
-                    span = (op.start, op.life, op.known, mode_vars.chosen)
-                    intervals.append(model.new_optional_interval_var(*span, f"{engine.name}:{i}:{k}"))
+                    span, label = (op.start, op.life, op.known), f"{engine.name}:{i}:{k}"
+                    if isinstance(mode_vars.chosen, bool):
+                        intervals.append(model.new_interval_var(*span, label))
+                    else:
+                        intervals.append(model.new_optional_interval_var(*span, mode_vars.chosen, label))
                 amounts.append(use.units)
     if intervals:
         model.add_cumulative(intervals, amounts, engine.units)

@@ -115,8 +115,6 @@ def _holds(problem: Problem, solution: FlatSolution, starts: tuple[int, ...]) ->
 
 
 def _offsets(problem: Problem, solution: FlatSolution, moments: list[int]) -> tuple[int, ...] | None:
-    if solution.offsets is not None:
-        return tuple(solution.offsets.get(b, buffer.address or 0) for b, buffer in enumerate(problem.buffers))
     # In ranks of moments even what takes no time has a life.
     place = {moment: k for k, moment in enumerate(moments)}
     lives = []
@@ -128,7 +126,27 @@ def _offsets(problem: Problem, solution: FlatSolution, moments: list[int]) -> tu
             lives.append((min(place[u] for u in users), max(place[~u] for u in users)))
         else:
             lives.append((0, 0))
+    if solution.offsets is not None:
+        offsets = tuple(solution.offsets.get(b, buffer.address or 0) for b, buffer in enumerate(problem.buffers))
+        if not _timeless_overlap(problem, solution, lives, offsets):
+            return offsets
     return pack(problem, lives)
+
+
+def _timeless_overlap(
+    problem: Problem, solution: FlatSolution, lives: list[tuple[int, int]], offsets: tuple[int, ...]
+) -> bool:
+    """Whether a buffer of ops that take no time shares bytes with another: the model does not see all of these."""
+    sizes = [buffer.occupied_bytes for buffer in problem.buffers]
+    for b, buffer in enumerate(problem.buffers):
+        users = [problem.op_index[name] for name in buffer.ops]
+        if not users or max(solution.known[u] for u in users) > min(solution.start[u] for u in users):
+            continue
+        for other, (born, died) in enumerate(lives):
+            apart = died <= lives[b][0] or lives[b][1] <= born or other == b or not sizes[other] or not sizes[b]
+            if not apart and offsets[b] < offsets[other] + sizes[other] and offsets[other] < offsets[b] + sizes[b]:
+                return True
+    return False
 
 
 def _units(problem: Problem, solution: FlatSolution) -> tuple[tuple[tuple[int, ...], ...], ...]:

@@ -74,4 +74,10 @@ def add_addresses(
         row = alive[b] if b in alive else model.new_fixed_size_interval_var(-1, upper + 2, f"all:{buffer.name}")
         rows.append(row)
     model.add_no_overlap_2d(rows, columns)
+    # Two lives of no length never overlap, but an op needs all its buffers at once.
+    column = dict(zip(units, columns, strict=True))
+    for i, op in enumerate(problem.ops):
+        mine = [column[b] for b in problem.op_buffers[i] if b in column]
+        if len(mine) > 1 and any(mode.duration_ticks == 0 for mode in op.modes):
+            model.add_no_overlap(mine)
     return units

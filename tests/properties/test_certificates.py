@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from oracle import OracleLimit, optimum
-from strategies import problems
+from strategies import held_through, problems
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
@@ -112,7 +112,7 @@ def test_no_prices_at_all_prove_more_than_the_optimum(data: st.DataObject, probl
     assert check_certificate(problem, Certificate(classes=tuple(classes), merged=merged, bound=str(ticks + 1)))
 
 
-@given(problems())
+@given(problems() | held_through())
 def test_arithmetic_bounds_hold_and_not_a_tick_more_than_the_optimum(problem: Problem) -> None:
     ticks = best(problem)
     found = lower_bounds(problem).found

@@ -105,6 +105,35 @@ def test_solve_writes_checked_files(run: Callable[..., Run], work: Path, tmp_pat
     assert "best" in err and "bound" in err  # progress
 
 
+def test_solve_under_rigid_channels(run: Callable[..., Run], tmp_path: Path) -> None:
+    """Two ops of 3 that want 60 of 100 each take turns; the files are those of the problem as it was given."""
+    modes = [
+        {"uses": [{"engine": e, "ticks": 3}], "latency_ticks": 3, "pulls": [{"channel": "bus", "rate": 60}]}
+        for e in "vw"
+    ]
+    source = {
+        "schema": "hexloom.problem/1",
+        "engines": [{"name": "v"}, {"name": "w"}],
+        "channels": [{"name": "bus", "capacity": 100}],
+        "ops": [{"name": f"o{k}", "modes": [mode]} for k, mode in enumerate(modes)],
+    }
+    given = written(tmp_path, source)
+    code, out, _ = run("solve", given, "--contention", "rigid", "--json", "-q", "--seed", 1, "-o", tmp_path / "out")
+    numbers = json.loads(out)
+    assert code == 0
+    assert (numbers["status"], numbers["makespan_ticks"], numbers["contention"]) == ("OPTIMAL", 6, "rigid")
+    schedule = tmp_path / "out" / "schedule.json"
+    assert json.loads(schedule.read_text(encoding="utf-8"))["problem"]["channels"] == source["channels"]
+    assert run("check", schedule)[0] == 0
+    cut = json.loads(schedule.read_text(encoding="utf-8"))
+    cut["plan"]["waits"] = []
+    code, out, _ = run("check", written(tmp_path, cut, "cut.json"))
+    assert code == 4
+    assert "share_unordered: ops 'o0' and 'o1' demand 120 of 'bus', which has 100" in out
+    code, out, _ = run("solve", given, "--json", "-q", "--seed", 1)
+    assert (json.loads(out)["makespan_ticks"], json.loads(out)["contention"]) == (3, "none")
+
+
 def test_solve_json_has_the_designed_keys(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
     code, out, err = run("solve", work, "--json", "--seed", 1, "--quiet", "-o", tmp_path / "out")
     assert (code, err) == (0, "")

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from unit.small import buffer, held, move, on, problem, run
 
-from hexloom.formulations import bounds as bounds_module
 from hexloom.formulations import heads_tails as module
+from hexloom.formulations import lifetimes
 from hexloom.formulations.bounds import WINDOW_LIMIT, Bound, lower_bounds
 from hexloom.formulations.heads_tails import Grid, engine_demands, heads_and_tails
+from hexloom.formulations.problem import Engine
 
 if TYPE_CHECKING:
     import pytest
@@ -51,6 +52,16 @@ def test_an_engine_that_every_op_can_avoid_bounds_nothing() -> None:
 def test_channel_bytes_are_the_work_of_a_pipe() -> None:
     found = bound(problem(*(move(f"m{i}", 4, owner=i % 2) for i in range(3))), "channel_bytes")
     assert (found.ticks, found.engine, found.detail) == (12, "ddr", "all transfers pass ddr")
+
+
+def test_channel_bytes_are_also_what_ops_hold_of_a_share() -> None:
+    """Overhead and a late result count: 3 x (1 + 4) ticks x 3 of 5."""
+    ops = [run(n, held("hmx", 1), held("bus", 1, 3), latency=4, overhead=1) for n in "abc"]
+    found = bound(
+        problem(*ops, engines=(Engine(name="hmx"), Engine(name="bus", units=5, kind="share"))), "channel_bytes"
+    )
+    assert (found.ticks, found.engine) == (9, "bus")
+    assert found.detail == "all demands on bus, each for the whole life of its op"
 
 
 def test_issue_and_poll_are_work_of_the_owner() -> None:
@@ -147,7 +158,36 @@ def test_bytes_for_as_long_as_they_must_live() -> None:
     found = bound(p, "scratchpad")
     assert (found.ticks, found.engine) == (23, None)
     assert found.detail == "scratchpad of 4 B: head 0 ticks + bytes x time 23 ticks + tail 0 ticks"
-    assert lower_bounds(p).best == found
+    assert [b.name for b in lower_bounds(p).found][:2] == ["turns", "scratchpad"]
+
+
+def test_a_life_holds_the_work_of_its_users_on_one_engine() -> None:
+    """Four jobs of 5 without a path share hmx and 4 B of 6, two of 3 share 4 B for no longer than the longer one."""
+    ops = [*(on("hmx", f"m{k}", 5) for k in range(4)), on("hvx", "v0", 3), on("lut", "v1", 2)]
+    buffers = (buffer("x", 4, "m0", "m1", "m2", "m3"), buffer("y", 4, "v0", "v1"))
+    p = problem(*ops, buffers=buffers, capacity=6)
+    assert bound(p, "scratchpad").ticks == -(-(4 * 20 + 4 * 3) // 6)
+    assert bound(p, "turns").ticks == 20 + 3
+
+
+def test_buffers_that_never_fit_together_take_turns() -> None:
+    """x: head 2, life 4, tail 1; y: head 3, life 6, tail 5; one of them is the first, the other one the last."""
+    ops = [run("i0", latency=2), on("hvx", "a", 4), run("o0", latency=1)]
+    ops += [run("i1", latency=3), on("hmx", "b", 6), run("o1", latency=5)]
+    buffers = (buffer("x", 4, "a"), buffer("y", 4, "b"), buffer("small", 1, "a"))
+    p = problem(*ops, after="i0>a a>o0 i1>b b>o1", buffers=buffers, capacity=7)
+    found = bound(p, "turns")
+    assert found.ticks == min(2 + 10 + 5, 3 + 10 + 1)
+    assert found.detail == "2 buffers, no two fit into 7 B: head 3 ticks + lives 10 ticks + tail 1 ticks"
+    roomy = problem(*ops, after="i0>a a>o0 i1>b b>o1", buffers=buffers, capacity=8)
+    assert "turns" not in {b.name for b in lower_bounds(roomy).found}
+
+
+def test_what_lives_for_no_time_takes_no_turn() -> None:
+    """A mark shares an instant with anything: b needs nothing before it, the rest of 9 after it may follow at once."""
+    ops = (run("mark"), run("late", latency=9), on("hmx", "b", 9))
+    p = problem(*ops, after="mark>late", buffers=(buffer("x", 4, "mark"), buffer("y", 4, "b")), capacity=4)
+    assert "turns" not in {b.name for b in lower_bounds(p).found}
 
 
 def test_a_life_has_heads_and_tails() -> None:
@@ -168,6 +208,6 @@ def test_no_bytes_no_bound() -> None:
 
 
 def test_when_paths_take_too_long_a_life_is_its_longest_op(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds_module, "LIFE_STEPS", 0)
+    monkeypatch.setattr(lifetimes, "LIFE_STEPS", 0)
     p = problem(on("hvx", "a", 4), on("hmx", "b", 5), after="a>b", buffers=(buffer("x", 4, "a", "b"),), capacity=4)
     assert bound(p, "scratchpad").ticks == 5

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from strategies import problems
-from unit.small import buffer, move, on, problem
+from unit.small import ENGINES, buffer, held, move, on, problem, run
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.events.search import SearchLimits, search_events
 from hexloom.formulations.fixed_order import Tight, criticality, drop_useless_guards
+from hexloom.formulations.problem import Engine
 from hexloom.optimizer.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -46,6 +48,19 @@ def test_addresses_guards_and_pipes_hold() -> None:
     found = criticality(of, decision, evaluate(of, decision))
     assert {(t.kind, t.before, t.op) for t in found.tight} >= {("address", 0, 1), ("guard", 1, 2), ("pipe", 2, 3)}
     assert found.slack == (0, 0, 0, 3)
+
+
+def test_a_share_is_handed_on_when_an_end_is_known() -> None:
+    of = problem(
+        run("a", held("hmx", 2), held("bus", 2, 3), latency=3),
+        run("b", held("hvx", 2), held("bus", 2, 3)),
+        engines=(*ENGINES, Engine(name="bus", units=5, kind="share")),
+    )
+    decision = replace(decided(of, 0, 1, units=(((0,), ()), ((0,), ()))), flows=((0, 1),))
+    found = criticality(of, decision, evaluate(of, decision))
+    assert found.tight == (Tight("share", 0, 1),)
+    kept, simulated = drop_useless_guards(of, replace(decision, guards=((0, 1),)), evaluate)
+    assert (kept.guards, kept.flows, simulated.makespan) == ((), ((0, 1),), 5)
 
 
 def test_a_deadline_takes_slack_away() -> None:

@@ -87,6 +87,41 @@ def test_only_the_chosen_mode_holds() -> None:
     assert (solution.makespan, solution.mode) == (5, (0, 1))
 
 
+def sharers(*, poll: int = 0) -> Problem:
+    """A result that comes late and a transfer, which hold 3 of 5, and an op that wants 3."""
+    late = Mode(uses=(held("hvx", 2), held("bus", 3, 3)), latency_ticks=4)
+    dma = Dma(owner_engine="hvx", owner_unit=1, issue_ticks=1, poll_ticks=poll)
+    moved = Mode(uses=(held("ddr", 2), held("bus", 2, 3)), latency_ticks=2, dma=dma)
+    ops = (
+        Op(name="late", modes=(late,)),
+        Op(name="moved", modes=(moved,)),
+        run("x", held("hmx", 1), held("bus", 1, 3)),
+    )
+    engines = (*PIPES, Engine(name="hmx"), Engine(name="bus", units=5, kind="share"))
+    return problem(*ops, engines=engines)
+
+
+def test_a_share_is_held_until_the_result_is_known() -> None:
+    """The thread is free at 2, the share at 4."""
+    assert not admits(sharers(), {"late": 0, "x": 3, "moved": 9})
+    assert admits(sharers(), {"late": 0, "x": 4, "moved": 9})
+
+
+def test_a_transfer_holds_a_share_from_its_issue_until_it_is_seen() -> None:
+    p = sharers(poll=1)
+    assert not admits(p, {"moved": 2, "late": 9, "x": 2})
+    assert admits(p, {"moved": 2, "late": 9, "x": 1})
+    assert not admits(p, {"moved": 2, "late": 20, "x": 7}, moved=8)
+    assert admits(p, {"moved": 2, "late": 20, "x": 8}, moved=8)
+
+
+def test_an_amount_is_not_one_of_units() -> None:
+    """Two and three of five go together; each takes a whole engine otherwise."""
+    ops = [run(n, held(e, 2), held("bus", 2, amount)) for n, e, amount in (("a", "hvx", 2), ("b", "hmx", 3))]
+    engines = (Engine(name="hvx"), Engine(name="hmx"), Engine(name="bus", units=5 * 10**11, kind="share"))
+    assert optimum_of(problem(*ops, engines=engines)) == 2
+
+
 # --- transfers ------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from unit.formulations.flat_models import accepts, best_of, flat_model
-from unit.small import buffer, held, move, on, problem, run
+from unit.small import ENGINES, buffer, held, move, on, problem, run
 
 from hexloom import check_schedule, solve
 from hexloom.formulations import portfolio
@@ -23,8 +23,11 @@ from hexloom.formulations.flat.search import BROKEN, CONTRADICTED
 from hexloom.formulations.flat.verify import broken_rule
 from hexloom.formulations.greedy import ANY, Policy, list_schedule
 from hexloom.formulations.local_search import Found, LocalSearch
+from hexloom.formulations.problem import Dma, Engine, Mode, Op
 from hexloom.optimizer import solve as solve_module
+from hexloom.optimizer.check import check_plan
 from hexloom.optimizer.evaluate import evaluate
+from hexloom.optimizer.planner import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,8 +42,12 @@ def solved_by_the_flat_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def everything() -> Problem:
-    """Transfers, modes, fixed units, latency, overhead, pins, residents: each variable of the model occurs."""
+    """Transfers, modes, fixed units, latency, overhead, shares, pins, residents: each variable of the model occurs."""
+    dma = Dma(owner_engine="hvx", owner_unit=1, issue_ticks=1)
+    shared = Mode(uses=(held("ddr", 2), held("bus", 2, 3)), latency_ticks=2, dma=dma)
     return problem(
+        Op(name="s", modes=(shared,)),
+        run("t", held("hmx", 1), held("bus", 1, 3)),
         move("d", 3, issue=1, poll=1),
         run("a", held("hvx", 2), overhead=1),
         run("b", held("hvx", 2, ids=(0,)), latency=4),
@@ -54,6 +61,7 @@ def everything() -> Problem:
             buffer("home", 2, resident=True),
         ),
         capacity=12,
+        engines=(*ENGINES, Engine(name="bus", units=5, kind="share")),
     )
 
 
@@ -61,9 +69,35 @@ def everything() -> Problem:
 
 
 @pytest.mark.parametrize("addresses", [False, True])
+@pytest.mark.parametrize(
+    "p",
+    [
+        # Seen in random tests: a mark at the very start of a transfer, or beside what is resident; two of its buffers.
+        problem(
+            move("t", 1),
+            run("mark"),
+            *(on("hmx", f"x{k}", 1) for k in range(3)),
+            buffers=(buffer("a", 1, "t"), buffer("b", 1, "mark")),
+            capacity=8,
+        ),
+        problem(
+            run("mark"), on("hmx", "x", 1), buffers=(buffer("a", 1, resident=True), buffer("b", 1, "mark")), capacity=8
+        ),
+        problem(run("mark"), buffers=(buffer("a", 1, "mark"), buffer("b", 1, "mark")), capacity=8),
+    ],
+)
+def test_a_buffer_of_no_time_still_has_its_own_bytes(p: Problem, addresses: bool) -> None:
+    _, solution = best_of(flat_model(p, addresses=addresses))
+    assert solution is not None
+    decision = decision_of(p, solution)
+    assert decision is not None
+    assert check_plan(p, make_plan(p, decision)) == []
+
+
+@pytest.mark.parametrize("addresses", [False, True])
 def test_the_incumbent_solves_the_model_as_it_stands(addresses: bool) -> None:
     p = everything()
-    decision = list_schedule(p, Policy((0.0,) * 5, (ANY,) * 5))
+    decision = list_schedule(p, Policy((0.0,) * 7, (ANY,) * 7))
     assert decision is not None
     assert accepts(p, decision, evaluate(p, decision), addresses=addresses)
 
@@ -181,7 +215,9 @@ def lying(monkeypatch: pytest.MonkeyPatch, lie: Callable[[int, Job, Any], Outcom
 def worst_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Local search gives up after one list schedule in a bad order, so that there is something to improve."""
 
-    def run_once(self: LocalSearch, incumbents: Any = ()) -> Any:
+    def run_once(self: LocalSearch, incumbents: Any = (), sharpen: Any = None) -> Any:
+        if sharpen is not None:
+            self.bounds = sharpen()
         p = self.problem
         decision = list_schedule(p, Policy(tuple(-float(i) for i in range(len(p.ops))), (ANY,) * len(p.ops)))
         assert decision is not None

@@ -16,6 +16,7 @@ from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.milp import MilpResult, accepts, cross_check
 from hexloom.formulations.mip_solver import cbc_bound
+from hexloom.formulations.problem import Engine
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
@@ -41,6 +42,12 @@ def test_addresses_count_not_only_bytes() -> None:
     buffers = (buffer("pin", 4, "a", address=4), buffer("x", 6, "b"))
     p = problem(on("hvx", "a", 3), on("hmx", "b", 3), buffers=buffers, capacity=12)
     assert cross_check(p).value == 6
+
+
+def test_a_share_is_an_amount_held_until_the_result() -> None:
+    ops = [run(n, held(e, 1), held("bus", 1, 3), latency=3) for n, e in (("a", "hmx"), ("b", "hvx"))]
+    engines = (Engine(name="hmx"), Engine(name="hvx"), Engine(name="bus", units=5, kind="share"))
+    assert cross_check(problem(*ops, engines=engines)).value == 6
 
 
 def test_fixed_units() -> None:

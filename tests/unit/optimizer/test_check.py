@@ -259,6 +259,22 @@ def test_a_pipe_is_not_wide_enough() -> None:
     assert kinds(check_plan(with_op("load", modes=(wide,)), PLAN)) == {"unit_count"}
 
 
+def test_a_share_has_an_amount_and_no_units() -> None:
+    share = Engine(name="bus", units=5, kind="share")
+    bare = Problem(
+        engines=(Engine(name="hmx"), share),
+        ops=(
+            Op(
+                name="a",
+                modes=tuple(Mode(uses=(Use(engine="bus", ticks=2, units=u),), latency_ticks=2) for u in (5, 6)),
+            ),
+        ),
+    )
+    for mode, units, expected in ((0, {}, set()), (1, {}, {"unit_count"}), (0, {"bus": (0,)}, {"unit_on_share"})):
+        plan = Plan(assignments=(Assignment(op="a", mode=mode, units=units),), queues=(), waits=(), addresses={})
+        assert kinds(check_plan(bare, plan)) - {"share_unordered"} == expected
+
+
 def test_the_size_of_a_buffer_is_rounded_before_it_is_compared() -> None:
     assert kinds(check_plan(PROBLEM, addressed(late=384))) == set()
     grown = tuple(b.model_copy(update={"granule_bytes": 256}) if b.name == "late" else b for b in PROBLEM.buffers)

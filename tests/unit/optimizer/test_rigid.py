@@ -135,6 +135,14 @@ def test_an_op_that_wants_more_in_all_its_modes_is_named() -> None:
     assert result.infeasibility.short == 30
 
 
+def test_one_mode_wants_too_much_and_the_other_too_many_units() -> None:
+    greedy = Mode(uses=(Use(engine="e1", ticks=1),), latency_ticks=1, pulls=(Pull(channel="bus", rate=110),))
+    wide = Mode(uses=(Use(engine="e1", ticks=1, units=2),), latency_ticks=1)
+    result = solve(of(Op(name="a", modes=(greedy, wide))), contention="rigid")
+    assert result.infeasibility is not None
+    assert result.infeasibility.message.startswith("op 'a' needs 2 units of e1 at once, the machine has 1")
+
+
 def test_without_the_rule_nobody_notices_the_channel() -> None:
     problem = of(op("a", "e1", 3, 60), op("b", "e2", 3, 130))
     schedule = solved(problem, "none")

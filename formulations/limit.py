@@ -1,0 +1,39 @@
+"""When a search must stop: after a time, or after as much work as is done in it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+OPS_PER_SECOND = 15_000
+"""Deterministic work of one second: ops dispatched and simulated. Chosen so that a limit in seconds, given
+together with a seed, ends in about that time on a slow core."""
+
+
+@dataclass
+class Limit:
+    """When to stop: after ``seconds`` of wall time, or, when deterministic, after as much counted work.
+
+    ``interrupted`` ends the search with the best found so far.
+    """
+
+    seconds: float
+    deterministic: bool = False
+    spent_ops: int = 0
+    interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        self._started = time.monotonic()
+
+    def spend(self, ops: int) -> None:
+        """Count the work of one evaluation."""
+        self.spent_ops += ops
+
+    @property
+    def reached(self) -> bool:
+        """Whether the search must end."""
+        if self.interrupted:
+            return True
+        if self.deterministic:
+            return self.spent_ops >= self.seconds * OPS_PER_SECOND
+        return time.monotonic() - self._started >= self.seconds

@@ -1,0 +1,110 @@
+"""The order in which the ways of solving are tried where ops slow each other.
+
+Plans that know nothing of it, and those that never let demands exceed a capacity, are found as fast as ever; they are
+where the search for a plan that lives with contention begins. Small problems are solved exactly.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
+from hexloom.formulations.feasibility import channel_shortfall, first_shortfall
+from hexloom.formulations.fixed_order import drop_useless_guards
+from hexloom.formulations.local_search import Limit
+from hexloom.formulations.portfolio import Found, search
+from hexloom.formulations.shared_search import SharedSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexloom.formulations.bounds import Bounds
+    from hexloom.formulations.decision import Decision, Evaluate
+    from hexloom.formulations.problem import Problem, Rule
+
+UNAWARE_SHARE, RIGID_SHARE, EVENT_SHARE = 0.15, 0.1, 0.5
+"""Shares of the time for a plan that ignores contention, for one without it, and of the rest for the exact search."""
+
+EVENT_OPS = 12
+"""Up to so many ops the exact search over events is tried."""
+
+MOST_GUARD_WORK = 50_000
+"""Guards times ops up to which it is tried which of them can be left out: each costs a simulation."""
+
+
+def search_shared(
+    problem: Problem,
+    rule: Rule,
+    bounds: Bounds,
+    evaluators: Callable[[Rule], Evaluate],
+    incumbents: tuple[Decision, ...],
+    seconds: float,
+    seed: int | None,
+    on_progress: Callable[[float, float], None] | None = None,
+) -> Found:
+    """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a plan meets a bound.
+
+    ``evaluators`` gives the simulator of a rule.
+    """
+    started = time.monotonic()
+
+    def left(spent: float) -> float:
+        """Return the seconds that are left, after shares of ``spent`` where time is counted."""
+        return seconds * (1 - spent) if seed is not None else seconds - (time.monotonic() - started)
+
+    free, share = lower_bounds(problem), seconds * UNAWARE_SHARE
+    unaware = search(problem, free, evaluators("none"), incumbents, share, seed, solver=False)
+    if unaware.best is None:
+        return unaware
+    starts = [*incumbents, unaware.best[0]]
+    if not unaware.interrupted:
+        rigid = _rigid(problem, evaluators, seconds * RIGID_SHARE, seed)
+        starts += [] if rigid is None else [rigid]
+    limit = Limit(0.0, deterministic=seed is not None)
+    local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
+    local.run(starts)
+    best, proven, states = local.best, local.proven, 0
+    spent = UNAWARE_SHARE + RIGID_SHARE
+    interrupted = unaware.interrupted
+    if len(problem.ops) <= EVENT_OPS and not local.proven and not interrupted:
+        share = left(spent) * EVENT_SHARE
+        limits = SearchLimits(states=int(share * STATES_PER_SECOND) + 1)
+        if seed is None:
+            limits = SearchLimits(seconds=share)
+        lower = float(bounds.best.ticks)
+        events = search_events(problem, bounds.heads_tails, evaluators(rule), best, lower, limits, rule)
+        best, proven, states, interrupted = events.best, events.proven, events.states, events.interrupted
+        spent += (1 - spent) * EVENT_SHARE
+    if not proven and not interrupted and left(spent) > 0:
+        limit = Limit(left(spent), deterministic=seed is not None)
+        local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
+        local.run(starts if best is None else [best[0]])
+        best, proven, interrupted = local.best or best, local.proven, limit.interrupted
+    if best is not None and len(best[0].guards) * len(problem.ops) <= MOST_GUARD_WORK:
+        best = drop_useless_guards(problem, best[0], evaluators(rule))
+    evaluations = unaware.evaluations + local.evaluations + states
+    plan_bound = best[1].makespan if best is not None and proven else 0
+    return Found(best, 0, evaluations, False, interrupted, notes=unaware.notes, plan_bound=plan_bound)
+
+
+def _rigid(
+    problem: Problem, evaluators: Callable[[Rule], Evaluate], seconds: float, seed: int | None
+) -> Decision | None:
+    """Return a plan in which demands never exceed a capacity, its order told by guards; None if there is none."""
+    if not problem.channels or channel_shortfall(problem) is not None:
+        return None
+    view = problem.with_rigid_channels()
+    bounds = lower_bounds(view)
+    if first_shortfall(view, bounds.heads_tails) is not None:
+        return None
+    found = search(view, bounds, evaluators("rigid"), (), seconds, seed, solver=False)
+    if found.best is None:
+        return None
+    decision = found.best[0]
+    units = tuple(
+        mine[: len(op.modes[m].uses)] for op, m, mine in zip(problem.ops, decision.modes, decision.units, strict=True)
+    )
+    return replace(decision, units=units, guards=(*decision.guards, *decision.flows), flows=())
