@@ -229,6 +229,16 @@ class _Writer:
                 continue
             busy = levels((s.start, s.end, 1) for s in pieces)
             self._counter(timed, f"busy fraction of {engine.name}", "fraction", busy, engine.units)
+        self._channels(timed)
+
+    def _channels(self, timed: list[Event]) -> None:
+        """Draw what is served of each channel in front of its capacity; of a lowered problem both are bytes/us."""
+        capacity = {channel.name: channel.capacity for channel in self.schedule.problem.channels}
+        unit = "" if self.schedule.problem.tick is None else ", bytes/us"
+        for name, pairs in self.view.served().items():
+            for tick, served in pairs:
+                event = {"ph": "C", "pid": COUNTERS, "tid": 0, "name": f"{name}{unit}", "ts": self.clock.at(tick)}
+                timed.append({**event, "args": {"served": served, "capacity": capacity[name]}})
 
     def _counter(
         self, timed: list[Event], name: str, series: str, pairs: list[tuple[Moment, int]], of: int | None = None

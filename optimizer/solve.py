@@ -29,6 +29,7 @@ from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Advice, BoundRow, Gain, OpRow, Schedule
+from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.simulate import ExactTimeline, simulate
 from hexloom.optimizer.workload import Workload
 
@@ -123,7 +124,7 @@ def solve(
     hw: Machine | str | None = None,
     *,
     time_limit_s: float = 10.0,
-    contention: str = "none",
+    contention: str = "fluid",
     seed: int | None = None,
     on_progress: Progress | None = None,
     enough_gap: Fraction = Fraction(0),
@@ -141,7 +142,7 @@ def solve(
         ``seed`` search is counted in work instead of wall time, so that the same seed gives the same schedule on any
         machine.
     contention
-        How ops that work at the same time share channels: ``fluid`` (max-min fair in speed), ``proportional``,
+        How ops that work at the same time share channels: ``fluid`` (default; max-min fair in speed), ``proportional``,
         ``priority`` (in the order of the ops), ``rigid`` (whatever the timing, demands on a channel never exceed its
         capacity), or ``none`` (channels are ignored).
     on_progress
@@ -172,19 +173,20 @@ def solve(
     shortfall = shortfall or first_shortfall(problem)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
-    bounds = lower_bounds(problem, rule)
+    acting = acting_rule(problem, rule)
+    bounds = lower_bounds(problem, acting)
     shortfall = first_shortfall(problem, bounds.heads_tails)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
 
-    found = baselines(problem, lowered.loops, rule)
+    found = baselines(problem, lowered.loops, acting)
     dual: Certificate | None = None
 
     def sharpen() -> Bounds:
         nonlocal bounds, dual
-        seconds = min(SLOWED_S, time_limit_s / 4) if slows(rule) else min(1.0, time_limit_s / 10)
+        seconds = min(SLOWED_S, time_limit_s / 4) if slows(acting) else min(1.0, time_limit_s / 10)
         priced = configuration_bound(
-            problem, bounds.heads_tails, rule, time_limit_s=seconds, deterministic=seed is not None
+            problem, bounds.heads_tails, acting, time_limit_s=seconds, deterministic=seed is not None
         )
         if priced is not None and priced[0].ticks > bounds.best.ticks:
             bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
@@ -199,13 +201,13 @@ def solve(
 
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
-    if slows(rule):
+    if slows(acting):
         bounds = sharpen()
     left = time_limit_s if seed is not None else max(0.0, time_limit_s - (time.monotonic() - started))
-    if slows(rule):
-        outcome = search_shared(problem, rule, bounds, evaluator, incumbents, left, seed, tell)
+    if slows(acting):
+        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, left, seed, tell)
     else:
-        outcome = search(problem, bounds, evaluator(rule), incumbents, left, seed, tell, sharpen, enough_gap)
+        outcome = search(problem, bounds, evaluator(acting), incumbents, left, seed, tell, sharpen, enough_gap)
     if outcome.best is None:
         if outcome.proven_infeasible:
             return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexloom.formulations.bounds import Bounds
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Problem, Rule
 
     Case = Callable[[str], Any]
 
@@ -360,9 +360,9 @@ def test_sol_06_a_verdict_against_a_verified_plan(
     assert "internal error: solver verdict contradicts a verified plan" in out
 
 
-def without_scratchpad(problem: Problem) -> Bounds:
+def without_scratchpad(problem: Problem, rule: Rule) -> Bounds:
     """Leave something to prove."""
-    bounds = lower_bounds(problem)
+    bounds = lower_bounds(problem, rule)
     return replace(bounds, found=tuple(b for b in bounds.found if b.name != "scratchpad"))
 
 
