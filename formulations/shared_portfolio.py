@@ -31,7 +31,7 @@ UNAWARE_SHARE, RIGID_SHARE, EVENT_SHARE = 0.15, 0.1, 0.5
 MANY_OPS, LISTED_SHARE = 150, 0.8
 """From so many ops on a share of the time goes to list schedules that are judged under the rule from the start."""
 
-EVENT_OPS = 12
+EVENT_OPS = 14
 """Up to so many ops the exact search over events is tried."""
 
 MOST_GUARD_WORK = 50_000
