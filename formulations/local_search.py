@@ -97,6 +97,8 @@ class LocalSearch:
         seed: int,
         on_progress: Callable[[float, float], None] | None = None,
         enough_gap: Fraction = Fraction(0),
+        *,
+        queued: bool = False,
     ) -> None:
         self.problem = problem
         self.bounds = bounds
@@ -105,6 +107,7 @@ class LocalSearch:
         self.random = random.Random(seed)
         self.on_progress = on_progress
         self.enough_gap = enough_gap
+        self.queued = queued
         self._best: tuple[Decision, float] | None = None
         self.evaluations = 0
         self._headroom = 0
@@ -162,6 +165,7 @@ class LocalSearch:
     def _try(self, policy: Policy, first: int | None = None, last: int = LAST_STEP) -> _Tried | None:
         """Follow ``policy``, placing buffers in the steps ``first`` to ``last``; by default as it worked before."""
         self.limit.spend(len(self.problem.ops))
+        policy = replace(policy, queued=self.queued)
         listed = list_from(self.problem, policy, max(0, self._headroom - 1) if first is None else first, last)
         if listed is None:
             return None

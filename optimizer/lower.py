@@ -26,8 +26,10 @@ from hexloom.formulations.problem import (
     Precedence,
     Problem,
     Pull,
+    Rule,
     Scratchpad,
     Use,
+    slows,
 )
 from hexloom.hwmodels import cost
 from hexloom.hwmodels.errors import did_you_mean
@@ -65,8 +67,11 @@ class Lowered:
     loops: tuple[TaskLoop, ...]
 
 
-def lower(workload: Workload, machine: Machine) -> Lowered:
-    """Return the integer problem of ``workload`` on ``machine``.
+def lower(workload: Workload, machine: Machine, rule: Rule = "none") -> Lowered:
+    """Return the integer problem of ``workload`` on ``machine`` for a rule by which channels are shared.
+
+    Where ops slow each other, the pipe behind the DMA queues is a channel: transfers of several queues share it. Else
+    it is an engine, which serves them one after the other; ignored, it would move what no pipe can.
 
     Raises
     ------
@@ -75,17 +80,18 @@ def lower(workload: Workload, machine: Machine) -> Lowered:
         tick does not represent a given duration.
     """
     try:
-        return _lowered(workload, machine)
+        return _lowered(workload, machine, rule)
     except ValidationError as error:
         raise InvalidInputError(f"workload {workload.name!r}: {explain(error)}") from None
 
 
-def _lowered(workload: Workload, machine: Machine) -> Lowered:
+def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
     drafts = _expand(workload, machine)
     entry_us = cost.overhead_us(machine, "op")
     tick = _tick(workload, drafts, entry_us)
 
     known: dict[int, Mode] = {}
+    pipe_mb_s = cost.channel_mb_s(machine)[DMA] if slows(rule) else None
 
     def ticks(us: Fraction) -> int:
         return math.ceil(us / tick)
@@ -93,7 +99,7 @@ def _lowered(workload: Workload, machine: Machine) -> Lowered:
     def mode_of(draft: ModeDraft) -> Mode:
         # Drafts live as long as this call, so their identity is a key; thousands of ops share a few modes.
         if id(draft) not in known:
-            known[id(draft)] = _mode(draft, ticks, tick)
+            known[id(draft)] = _mode(draft, ticks, tick, pipe_mb_s)
         return known[id(draft)]
 
     ops: list[Op] = []
@@ -242,8 +248,11 @@ def _decimal(value: Fraction) -> str:
     return str(value)
 
 
-def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int], tick: Fraction) -> Mode:
+def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int], tick: Fraction, pipe_mb_s: int | None) -> Mode:
+    """Return the mode in ticks; with ``pipe_mb_s`` a transfer pulls that channel instead of holding the pipe."""
     dma = None
+    pulls = _pulls(draft, ticks(draft.latency_us) * tick)
+    uses = draft.uses
     if draft.owner is not None:
         dma = Dma(
             owner_engine=draft.owner[0],
@@ -251,15 +260,18 @@ def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int], tick: Fraction) ->
             issue_ticks=ticks(draft.issue_us),
             poll_ticks=ticks(draft.poll_us),
         )
+        if pipe_mb_s is not None:
+            held = sum((use.us for use in uses if use.engine == DMA), start=Fraction(0))
+            rate = math.floor(pipe_mb_s * held / draft.latency_us) if draft.latency_us else 0
+            uses = tuple(use for use in uses if use.engine != DMA)
+            pulls = (*pulls, Pull(channel=DMA, rate=max(1, rate))) if held else pulls
     return Mode(
         name=draft.name,
-        uses=tuple(
-            Use(engine=use.engine, ticks=ticks(use.us), units=use.units, unit_ids=use.unit_ids) for use in draft.uses
-        ),
+        uses=tuple(Use(engine=use.engine, ticks=ticks(use.us), units=use.units, unit_ids=use.unit_ids) for use in uses),
         latency_ticks=ticks(draft.latency_us),
         overhead_ticks=ticks(draft.overhead_us),
         dma=dma,
-        pulls=_pulls(draft, ticks(draft.latency_us) * tick),
+        pulls=pulls,
         op_class=draft.op_class,
     )
 

@@ -47,8 +47,8 @@ Progress = Callable[[Fraction, Fraction], None]
 CLOSE = Fraction(1, 10**9)
 """Part of a makespan below which two of them, one of them in floating point, are the same."""
 
-SLOWED_S = 15.0
-"""Most seconds for the configuration bound where ops slow each other: it is the best bound there."""
+SLOWED_S, SLOWED_OPS = 15.0, 300
+"""Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
 
 MOST_OPS_ASKED_AGAIN = 20_000
 """Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
@@ -167,7 +167,7 @@ def solve(
         if name is None:
             raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
         machine = name if isinstance(name, Machine) else load_hw(name)
-        lowered = lower(work, machine)
+        lowered = lower(work, machine, rule)
     shortfall = channel_shortfall(lowered.problem) if rule == "rigid" else None
     problem = _under(rule, lowered.problem)
     shortfall = shortfall or first_shortfall(problem)
@@ -184,7 +184,9 @@ def solve(
 
     def sharpen() -> Bounds:
         nonlocal bounds, dual
-        seconds = min(SLOWED_S, time_limit_s / 4) if slows(acting) else min(1.0, time_limit_s / 10)
+        seconds = min(1.0, time_limit_s / 10)
+        if slows(acting) and len(problem.ops) <= SLOWED_OPS:
+            seconds = min(SLOWED_S, time_limit_s / 4)
         priced = configuration_bound(
             problem, bounds.heads_tails, acting, time_limit_s=seconds, deterministic=seed is not None
         )
@@ -400,7 +402,7 @@ def _with_flips(
 
 
 def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule) -> Gain | None:
-    lowered = lower(work, machine)
+    lowered = lower(work, machine, rule)
     problem = _under(rule, lowered.problem)
     timeline = simulate(problem, make_plan(problem, decision), rule)
     found = baselines(problem, lowered.loops, rule, serial=False)

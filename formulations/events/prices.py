@@ -43,6 +43,8 @@ KEPT = 12
 
 EPS = 1e-9
 
+SMALLEST_PIVOT = 1e-7
+
 STAGES = {"prepare": 0, "work": 1, "poll": 2}
 """Issue and overhead come first, then the work, then the poll."""
 
@@ -80,8 +82,9 @@ class Prices:
             rows = len(self._whole)
             self._columns = np.hstack([self._rates.T, -np.eye(rows)])
             self._cost = np.concatenate([np.ones(len(self._rates)), np.zeros(rows)])
-            self._basis = list(range(len(self._rates), len(self._rates) + rows))
-            self._inverse: Floats = -np.eye(rows)
+            self._basis: list[int] = []
+            self._inverse: Floats = np.eye(0)
+            self._begin_anew()
             self._pivots = 0
 
     def _add_parts(self, tables: Tables, i: int, courses: Sequence[Course | None]) -> None:
@@ -169,20 +172,36 @@ class Prices:
         """Let the variable of row ``r`` leave the basis; False if none can enter."""
         reduced = self._cost - (self._cost[self._basis] @ self._inverse) @ self._columns
         row = self._inverse[r] @ self._columns
-        able = np.flatnonzero(row < -EPS)
+        able = np.flatnonzero(row < -SMALLEST_PIVOT)
         if not len(able):
             return False
-        enters = int(able[(np.maximum(reduced[able], 0.0) / -row[able]).argmin()])
+        ratios = np.maximum(reduced[able], 0.0) / -row[able]
+        # Of those that tie the largest pivot does least harm.
+        tied = able[ratios <= ratios.min() + EPS]
+        enters = int(tied[row[tied].argmin()])
         self._basis[r] = enters
         self._pivots += 1
-        if self._pivots % AFRESH:
-            entering = self._inverse @ self._columns[:, enters]
-            self._inverse[r] /= entering[r]
-            entering[r] = 0.0
-            self._inverse -= np.outer(entering, self._inverse[r])
-        else:
-            self._inverse = np.linalg.inv(self._columns[:, self._basis])
+        if self._pivots % AFRESH == 0:
+            return self._invert()
+        entering = self._inverse @ self._columns[:, enters]
+        self._inverse[r] /= entering[r]
+        entering[r] = 0.0
+        self._inverse -= np.outer(entering, self._inverse[r])
         return True
+
+    def _invert(self) -> bool:
+        """Invert the basis; False if rounding has made it singular, then all begins anew."""
+        try:
+            self._inverse = np.linalg.inv(self._columns[:, self._basis])
+        except np.linalg.LinAlgError:
+            self._begin_anew()
+            return False
+        return True
+
+    def _begin_anew(self) -> None:
+        rows = len(self._whole)
+        self._basis = list(range(len(self._cost) - rows, len(self._cost)))
+        self._inverse = -np.eye(rows)
 
     def _left(self, state: WorkingState) -> list[float]:
         """Return what is left of every row."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from shared_strategies import SHARING_RULES, sharing_problems
@@ -65,6 +66,21 @@ def test_one_of_several_modes() -> None:
 def test_too_many_sets_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prices, "MOST_SETS", 3)
     assert at_entry(sharing(*(pulling(name, 5, ddr=100) for name in "abc"))) == 0
+
+
+def test_a_basis_that_rounding_spoiled_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every inverse fails, so there are no prices but those of no pivot, and the answer is the same."""
+
+    def singular(matrix: object) -> None:
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(prices, "AFRESH", 1)
+    monkeypatch.setattr(np.linalg, "inv", singular)
+    of = sharing(*(pulling(name, 12, ddr=80) for name in "abc"))
+    assert at_entry(of) == 0
+    found = search_events(of, lower_bounds(of).heads_tails, evaluator("fluid"), None, 0, SearchLimits(), "fluid")
+    assert found.proven and found.best is not None
+    assert found.best[1].makespan == pytest.approx(28.8)
 
 
 @settings(max_examples=max(10, settings().max_examples // 4))
