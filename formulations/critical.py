@@ -24,8 +24,8 @@ def guards_for_critical_blocks(
     """Return sets of guards worth trying, those that could move most critical work first.
 
     A block is a stretch in which an engine of one unit, or a channel, is never free. The float of an op is how much
-    later it could end by its tail. In each block the ops that spare more than they hold, and that the work delayed by the most
-    critical op does not need, are told to wait for the end of that op.
+    later it could end by its tail. In each block the ops that spare more than they hold, and that the work delayed by
+    the most critical op does not need, are told to wait for the end of that op.
     """
     spare = [int(simulated.makespan - end - tail) for end, tail in zip(simulated.ended, ht.tail, strict=True)]
     found: list[tuple[float, Guards]] = []

@@ -166,7 +166,7 @@ def test_rates_that_are_none(keys: dict[str, Any], says: str) -> None:
     [
         (
             {"bytes": {"dd": 1}},
-            "task 't', op 'a': there is no channel 'dd' (did you mean 'ddr'?); known: ddr, l2_read, l2_write",
+            "task 't', op 'a': there is no channel 'dd' (did you mean 'ddr'?); known: dma, ddr, l2_read, l2_write",
         ),
         ({"channels": {"l2": "1GB/s"}}, "there is no channel 'l2' (did you mean 'l2_read'?)"),
         (
