@@ -36,8 +36,8 @@ UNAWARE_SHARE, RIGID_SHARE, EVENT_SHARE = 0.15, 0.1, 0.5
 EVENT_OPS = 12
 """Up to so many ops the exact search over events is tried."""
 
-SLOWED_OPS, SLOWED_SHARE = 14, 0.3
-"""Up to so many ops CP-SAT is asked what the plan could gain, for a share of the time: of more it proves nothing."""
+SLOWED_OPS, SLOWED_SHARE = 16, 0.3
+"""Up to so many ops CP-SAT is asked what can be gained, for a share of the time: above, it hardly finds anything."""
 
 MOST_GUARD_WORK = 50_000
 """Guards times ops up to which it is tried which of them can be left out: each costs a simulation."""

@@ -34,8 +34,11 @@ COARSE, FINE = 500, 32_000
 FINER = 4
 """Steps from coarse to fine."""
 
-COUNTED_SHARE = 0.25
-"""Share of the time of a model for one question, where time is counted: so many are asked of most models."""
+COUNTED_SHARE = 0.1
+"""Share of the time of a model for one question, where time is counted: a model is asked about ten."""
+
+FIRST_WINDOW = 8
+"""Part of the gap in which a model is searched first."""
 
 MOST_IDLE = 2
 """Steps that proved nothing after which finer ones are not tried: often the bound is the optimum of free starts."""
@@ -73,9 +76,9 @@ def search_contended(
     """Improve ``incumbent`` with CP-SAT, and prove how good it is, for at most ``seconds``.
 
     The model in which ops start at ends of others comes first, unless the plan is ``plan_proven``: it is about plans.
-    Then starts are free, for the bound that holds for any of them. Both begin with coarse parts of a tick, where the
-    model is small, and go on with finer ones as long as they can prove something. A proof counts when a second run
-    without presolve and with another seed says so too.
+    Then starts are free, for the bound that holds for any of them. Both begin with coarse parts of a tick, and go on
+    with finer ones as long as they can prove something. A proof counts when a second run without presolve and with
+    another seed says so too.
     """
     return _Search(guard, problem, rule, bounds, evaluate, incumbent, lower, seconds, seed, on_progress).run(
         plan_proven
@@ -139,27 +142,46 @@ class _Search:
             scale *= FINER
 
     def _solve(self, slowing: Slowing, seconds: float) -> bool:
-        """Solve a model and confirm what it proves; return whether it was solved to the end."""
+        """Ask for ever longer makespans until there is a solution, the best; return whether one was found in time.
+
+        That nothing is much shorter than the best plan is far easier to prove than that nothing is a little shorter.
+        """
         scale = slowing.scale
         lower = self.plan_lower if slowing.events else self.lower
         parts = in_parts(self.problem, scale)
-        low = floor(lower * scale)
-        outcome = self._ask(slowing, seconds, True, (low, self._top(scale)), lambda s: self._take(parts, s))
-        if outcome.status == "INFEASIBLE":
-            # The best plan is a solution of the model: who denies that is not believed in anything.
-            self._note(CONTRADICTED)
-            return False
-        if outcome.bound > low:
-            left = self._left if self.seed is None else seconds
-            again = self._ask(slowing, left, False, (low, outcome.bound - 1), None)
-            if again.solution is not None or outcome.bound > self._top(scale):
+        low, top = floor(lower * scale), self._top(scale)
+        width = (top - low) // FIRST_WINDOW
+        until = time.monotonic() + seconds
+        while True:
+            left = seconds if self.seed is not None else until - time.monotonic()
+            high = min(top, low + width)
+            outcome = self._ask(slowing, left, True, (low, high), lambda solution: self._take(parts, solution))
+            if outcome.status not in ("OPTIMAL", "INFEASIBLE"):
+                return False
+            first = high + 1 if outcome.status == "INFEASIBLE" else outcome.bound
+            if first > top:
+                # The best plan is a solution of the model: who denies that is not believed in anything.
                 self._note(CONTRADICTED)
-            elif again.status == "INFEASIBLE":
-                proven = Fraction(outcome.bound) / scale
-                self.plan_lower = max(self.plan_lower, proven)
-                if not slowing.events:
-                    self.lower = max(self.lower, proven)
-        return outcome.status == "OPTIMAL"
+                return False
+            if first > low and not self._confirm(slowing, (low, first - 1), until):
+                return False
+            if outcome.status == "OPTIMAL":
+                return True
+            low, width = first, 2 * width + 1
+
+    def _confirm(self, slowing: Slowing, window: tuple[int, int], until: float) -> bool:
+        """Ask again, in another way, whether there is nothing in ``window``; raise the bounds if there is not."""
+        left = self.seconds * COUNTED_SHARE if self.seed is not None else until - time.monotonic()
+        again = self._ask(slowing, left, False, window, None)
+        if again.solution is not None:
+            self._note(CONTRADICTED)
+        if again.status != "INFEASIBLE" or again.solution is not None:
+            return False
+        proven = Fraction(window[1] + 1) / slowing.scale
+        self.plan_lower = max(self.plan_lower, proven)
+        if not slowing.events:
+            self.lower = max(self.lower, proven)
+        return True
 
     def _ask(
         self,
@@ -181,7 +203,7 @@ class _Search:
             workers=1,
             presolve=presolve,
         )
-        incumbent = self.best if presolve else None
+        incumbent = self.best if window[1] >= self._top(slowing.scale) else None
         return self.guard.solve(Job(self.problem, self.bounds.heads_tails, options, incumbent, slowing), take)
 
     def _take(self, parts: Problem, solution: FlatSolution) -> None:
