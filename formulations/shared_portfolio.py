@@ -1,11 +1,13 @@
 """The order in which the ways of solving are tried where ops slow each other.
 
 Plans that know nothing of it, and those that never let demands exceed a capacity, are found as fast as ever; they are
-where the search for a plan that lives with contention begins. Small problems are solved exactly.
+where the search for a plan that lives with contention begins. Small problems are solved exactly; for any other start
+times CP-SAT then raises the bound.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -14,9 +16,11 @@ from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
 from hexloom.formulations.feasibility import channel_shortfall, first_shortfall
 from hexloom.formulations.fixed_order import drop_useless_guards
+from hexloom.formulations.flat.guard import Guard
+from hexloom.formulations.flat.slowed_search import search_contended
 from hexloom.formulations.local_search import Limit, LocalSearch
 from hexloom.formulations.portfolio import Found, search
-from hexloom.formulations.shared_search import SharedSearch
+from hexloom.formulations.shared_search import CLOSE, SharedSearch
 from hexloom.formulations.soft_caps import capped, without_shares
 
 if TYPE_CHECKING:
@@ -38,6 +42,9 @@ CAPS: tuple[tuple[Fraction | None, float], ...] = ((Fraction(5, 2), 0.75), (None
 EVENT_OPS = 14
 """Up to so many ops the exact search over events is tried."""
 
+SLOWED_OPS, SLOWED_SHARE = 16, 0.3
+"""Up to so many ops CP-SAT is asked what can be gained, for a share of the time: above, it hardly finds anything."""
+
 MOST_GUARD_WORK = 50_000
 """Guards times ops up to which it is tried which of them can be left out: each costs a simulation."""
 
@@ -56,6 +63,23 @@ def search_shared(
 
     ``evaluators`` gives the simulator of a rule.
     """
+    with contextlib.ExitStack() as stack:
+        # The solver loads while others search.
+        guard = stack.enter_context(Guard()) if len(problem.ops) <= SLOWED_OPS and seconds > 0 else None
+        return _search(guard, problem, rule, bounds, evaluators, incumbents, seconds, seed, on_progress)
+
+
+def _search(
+    guard: Guard | None,
+    problem: Problem,
+    rule: Rule,
+    bounds: Bounds,
+    evaluators: Callable[[Rule], Evaluate],
+    incumbents: tuple[Decision, ...],
+    seconds: float,
+    seed: int | None,
+    on_progress: Callable[[float, float], None] | None,
+) -> Found:
     started = time.monotonic()
 
     def left(spent: float) -> float:
@@ -83,20 +107,34 @@ def search_shared(
         limits = SearchLimits(states=int(share * STATES_PER_SECOND) + 1)
         if seed is None:
             limits = SearchLimits(seconds=share)
-        lower = float(bounds.best.ticks)
-        events = search_events(problem, bounds.heads_tails, evaluators(rule), best, lower, limits, rule)
+        at_least = float(bounds.best.ticks)
+        events = search_events(problem, bounds.heads_tails, evaluators(rule), best, at_least, limits, rule)
         best, proven, states, interrupted = events.best, events.proven, events.states, events.interrupted
         spent += (1 - spent) * EVENT_SHARE
     if not proven and not interrupted and left(spent) > 0:
-        limit = Limit(left(spent), deterministic=seed is not None)
+        share = left(spent) * (1.0 if guard is None else 1 - SLOWED_SHARE)
+        limit = Limit(share, deterministic=seed is not None)
         local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
         local.run(starts if best is None else [best[0]])
         best, proven, interrupted = local.best or best, local.proven, limit.interrupted
+    bound, plan_bound, notes = Fraction(0), Fraction(0), unaware.notes
+    met = best is None or best[1].makespan <= float(bounds.best.ticks) * (1 + CLOSE)
+    if guard is not None and best is not None and not met and not interrupted:
+        share = seconds * SLOWED_SHARE
+        if seed is None:
+            share = min(share, left(spent))
+        lower = Fraction(bounds.best.ticks)
+        slowed = search_contended(
+            guard, problem, rule, bounds, evaluators(rule), best, lower, share, seed, on_progress, plan_proven=proven
+        )
+        best, bound, plan_bound, interrupted = slowed.best, slowed.bound, slowed.plan_bound, slowed.interrupted
+        notes += slowed.notes
     if best is not None and len(best[0].guards) * len(problem.ops) <= MOST_GUARD_WORK:
         best = drop_useless_guards(problem, best[0], evaluators(rule))
     evaluations = unaware.evaluations + local.evaluations + states
-    plan_bound = best[1].makespan if best is not None and proven else 0
-    return Found(best, 0, evaluations, False, interrupted, notes=unaware.notes, plan_bound=plan_bound)
+    if best is not None and proven:
+        plan_bound = Fraction(best[1].makespan)
+    return Found(best, bound, evaluations, False, interrupted, notes=notes, plan_bound=plan_bound)
 
 
 def _of_many(
