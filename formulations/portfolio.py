@@ -51,13 +51,13 @@ class Found:
     """
 
     best: tuple[Decision, Simulated] | None
-    search_bound: float
+    search_bound: float | Fraction
     evaluations: int
     proven_infeasible: bool
     interrupted: bool
     no_order: bool = False
     notes: tuple[str, ...] = ()
-    plan_bound: float = 0
+    plan_bound: float | Fraction = 0
     by_events: bool = False
 
 

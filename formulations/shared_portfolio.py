@@ -1,38 +1,49 @@
 """The order in which the ways of solving are tried where ops slow each other.
 
 Plans that know nothing of it, and those that never let demands exceed a capacity, are found as fast as ever; they are
-where the search for a plan that lives with contention begins. Small problems are solved exactly.
+where the search for a plan that lives with contention begins. Small problems are solved exactly; for any other start
+times CP-SAT then raises the bound.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
-from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
 from hexloom.formulations.feasibility import channel_shortfall, first_shortfall
 from hexloom.formulations.fixed_order import drop_useless_guards
+from hexloom.formulations.flat.guard import Guard
+from hexloom.formulations.flat.slowed_search import search_contended
 from hexloom.formulations.local_search import Limit, LocalSearch
 from hexloom.formulations.portfolio import Found, search
-from hexloom.formulations.shared_search import SharedSearch
+from hexloom.formulations.shared_search import CLOSE, SharedSearch
+from hexloom.formulations.soft_caps import capped, without_shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.bounds import Bounds
-    from hexloom.formulations.decision import Decision, Evaluate
+    from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.problem import Problem, Rule
 
 UNAWARE_SHARE, RIGID_SHARE, EVENT_SHARE = 0.15, 0.1, 0.5
 """Shares of the time for a plan that ignores contention, for one without it, and of the rest for the exact search."""
 
-MANY_OPS, LISTED_SHARE = 150, 0.8
-"""From so many ops on a share of the time goes to list schedules that are judged under the rule from the start."""
+MANY_OPS = 150
+"""From so many ops on list schedules are judged under the rule from the start."""
+
+CAPS: tuple[tuple[Fraction | None, float], ...] = ((Fraction(5, 2), 0.75), (None, 0.15))
+"""How many times a channel the ops may demand that hold it together, and the share of the time for such plans."""
 
 EVENT_OPS = 14
 """Up to so many ops the exact search over events is tried."""
+
+SLOWED_OPS, SLOWED_SHARE = 16, 0.3
+"""Up to so many ops CP-SAT is asked what can be gained, for a share of the time: above, it hardly finds anything."""
 
 MOST_GUARD_WORK = 50_000
 """Guards times ops up to which it is tried which of them can be left out: each costs a simulation."""
@@ -52,6 +63,23 @@ def search_shared(
 
     ``evaluators`` gives the simulator of a rule.
     """
+    with contextlib.ExitStack() as stack:
+        # The solver loads while others search.
+        guard = stack.enter_context(Guard()) if len(problem.ops) <= SLOWED_OPS and seconds > 0 else None
+        return _search(guard, problem, rule, bounds, evaluators, incumbents, seconds, seed, on_progress)
+
+
+def _search(
+    guard: Guard | None,
+    problem: Problem,
+    rule: Rule,
+    bounds: Bounds,
+    evaluators: Callable[[Rule], Evaluate],
+    incumbents: tuple[Decision, ...],
+    seconds: float,
+    seed: int | None,
+    on_progress: Callable[[float, float], None] | None,
+) -> Found:
     started = time.monotonic()
 
     def left(spent: float) -> float:
@@ -79,20 +107,34 @@ def search_shared(
         limits = SearchLimits(states=int(share * STATES_PER_SECOND) + 1)
         if seed is None:
             limits = SearchLimits(seconds=share)
-        lower = float(bounds.best.ticks)
-        events = search_events(problem, bounds.heads_tails, evaluators(rule), best, lower, limits, rule)
+        at_least = float(bounds.best.ticks)
+        events = search_events(problem, bounds.heads_tails, evaluators(rule), best, at_least, limits, rule)
         best, proven, states, interrupted = events.best, events.proven, events.states, events.interrupted
         spent += (1 - spent) * EVENT_SHARE
     if not proven and not interrupted and left(spent) > 0:
-        limit = Limit(left(spent), deterministic=seed is not None)
+        share = left(spent) * (1.0 if guard is None else 1 - SLOWED_SHARE)
+        limit = Limit(share, deterministic=seed is not None)
         local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
         local.run(starts if best is None else [best[0]])
         best, proven, interrupted = local.best or best, local.proven, limit.interrupted
+    bound, plan_bound, notes = Fraction(0), Fraction(0), unaware.notes
+    met = best is None or best[1].makespan <= float(bounds.best.ticks) * (1 + CLOSE)
+    if guard is not None and best is not None and not met and not interrupted:
+        share = seconds * SLOWED_SHARE
+        if seed is None:
+            share = min(share, left(spent))
+        lower = Fraction(bounds.best.ticks)
+        slowed = search_contended(
+            guard, problem, rule, bounds, evaluators(rule), best, lower, share, seed, on_progress, plan_proven=proven
+        )
+        best, bound, plan_bound, interrupted = slowed.best, slowed.bound, slowed.plan_bound, slowed.interrupted
+        notes += slowed.notes
     if best is not None and len(best[0].guards) * len(problem.ops) <= MOST_GUARD_WORK:
         best = drop_useless_guards(problem, best[0], evaluators(rule))
     evaluations = unaware.evaluations + local.evaluations + states
-    plan_bound = best[1].makespan if best is not None and proven else 0
-    return Found(best, 0, evaluations, False, interrupted, notes=unaware.notes, plan_bound=plan_bound)
+    if best is not None and proven:
+        plan_bound = Fraction(best[1].makespan)
+    return Found(best, bound, evaluations, False, interrupted, notes=notes, plan_bound=plan_bound)
 
 
 def _of_many(
@@ -105,22 +147,46 @@ def _of_many(
     seed: int | None,
     on_progress: Callable[[float, float], None] | None,
 ) -> Found:
-    """Search where a try takes long: by policies for all ops, whose clock lets transfers queue for their channels."""
+    """Search where a try takes long: by policies for all ops, whose clock lets transfers queue for their channels.
+
+    First with few ops at a time on each channel, then as it comes; from the best plan single ops are moved.
+    """
     started = time.monotonic()
-    limit = Limit(seconds * LISTED_SHARE, deterministic=seed is not None)
-    local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress, queued=True)
-    found = local.run(incumbents)
-    if found.decision is None:
-        return Found(None, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
-    left = seconds * (1 - LISTED_SHARE) if seed is not None else seconds - (time.monotonic() - started)
-    best = found.decision, evaluate(problem, found.decision)
-    if left <= 0 or limit.interrupted or best[1].makespan <= float(bounds.best.ticks):
-        return Found(best, 0, found.evaluations, False, limit.interrupted)
+    best: tuple[Decision, Simulated] | None = None
+    evaluations, no_order, interrupted = 0, False, False
+
+    def tell(makespan: float, bound: float) -> None:
+        if on_progress is not None and (best is None or makespan < best[1].makespan):
+            on_progress(makespan, bound)
+
+    for factor, share in CAPS:
+        view = problem if factor is None else capped(problem, factor)
+
+        def judge(_: Problem, decision: Decision) -> Simulated:
+            return evaluate(problem, without_shares(problem, decision))
+
+        limit = Limit(seconds * share, deterministic=seed is not None)
+        local = LocalSearch(view, bounds, judge, limit, seed or 0, tell, queued=True)
+        found = local.run(incumbents if factor is None else ())
+        evaluations, interrupted = evaluations + found.evaluations, interrupted or limit.interrupted
+        no_order = no_order or found.proven_infeasible
+        if found.decision is not None:
+            plain = without_shares(problem, found.decision)
+            simulated = evaluate(problem, plain)
+            if best is None or simulated.makespan < best[1].makespan:
+                best = plain, simulated
+        if interrupted or (best is not None and best[1].makespan <= float(bounds.best.ticks)):
+            break
+    if best is None:
+        return Found(None, 0, evaluations, False, interrupted, no_order=no_order)
+    spent = sum(share for _, share in CAPS)
+    left = seconds * (1 - spent) if seed is not None else seconds - (time.monotonic() - started)
+    if left <= 0 or interrupted or best[1].makespan <= float(bounds.best.ticks):
+        return Found(best, 0, evaluations, False, interrupted)
     limit = Limit(left, deterministic=seed is not None)
     shared = SharedSearch(problem, rule, bounds, evaluate, limit, seed or 0, on_progress)
     shared.run([best[0]])
-    best = shared.best or best
-    return Found(best, 0, found.evaluations + shared.evaluations, False, limit.interrupted)
+    return Found(shared.best or best, 0, evaluations + shared.evaluations, False, limit.interrupted)
 
 
 def _rigid(
@@ -136,8 +202,4 @@ def _rigid(
     found = search(view, bounds, evaluators("rigid"), (), seconds, seed, solver=False)
     if found.best is None:
         return None
-    decision = found.best[0]
-    units = tuple(
-        mine[: len(op.modes[m].uses)] for op, m, mine in zip(problem.ops, decision.modes, decision.units, strict=True)
-    )
-    return replace(decision, units=units, guards=(*decision.guards, *decision.flows), flows=())
+    return without_shares(problem, found.best[0])

@@ -263,7 +263,8 @@ def _all_bounds(bounds: Bounds, outcome: Found) -> tuple[BoundRow, ...]:
         detail = "CP-SAT finds nothing shorter, asked twice: with and without presolve, with two seeds"
         if outcome.by_events:
             detail = "the search over events was exhausted: nothing is shorter"
-        rows.insert(0, BoundRow(name="search", ticks=outcome.search_bound, engine=bounds.best.engine, detail=detail))
+        ticks = whole(Fraction(outcome.search_bound))
+        rows.insert(0, BoundRow(name="search", ticks=ticks, engine=bounds.best.engine, detail=detail))
     return tuple(rows)
 
 

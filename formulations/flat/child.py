@@ -9,9 +9,17 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.flat.model import FlatModel
+from hexloom.formulations.flat.slowed_model import SlowedModel
 
 if TYPE_CHECKING:
     from hexloom.formulations.flat.guard import Job
+
+
+def model_of(job: Job) -> FlatModel:
+    """Build the model of a job."""
+    if job.slowing is not None:
+        return SlowedModel(job.problem, job.options, job.slowing)
+    return FlatModel(job.problem, job.heads_tails, job.options)
 
 
 def main() -> None:
@@ -22,7 +30,7 @@ def main() -> None:
         connection.send(os.getpid())
         while True:
             job: Job = connection.recv()
-            flat = FlatModel(job.problem, job.heads_tails, job.options)
+            flat = model_of(job)
             if job.incumbent is not None:
                 flat.hint(*job.incumbent)
             connection.send(flat.solve(connection.send))

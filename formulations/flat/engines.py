@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Hold:
-    """``units`` units of an engine held for ``ticks`` from ``start``, if ``present``."""
+    """``units`` units of an engine held for ``ticks`` from ``start`` (to ``end`` where that varies), if ``present``."""
 
     op: int
     use: int
     start: Affine
-    ticks: int
+    ticks: Affine
     units: int
     unit_ids: tuple[int, ...] | None
     present: Literal | bool
+    end: Affine | None = None
 
 
 @dataclass
@@ -74,8 +75,13 @@ def _holds(problem: Problem, variables: FlatVars, engine: Engine) -> list[tuple[
                 start = op.start if mode.dma is None else op.moved
                 assert start is not None
                 ids = tuple(range(engine.units)) if use.units == engine.units else use.unit_ids
-                ticks = use.ticks + mode.overhead_ticks if engine.kind != "resource" else mode.duration_ticks
-                found.append((Hold(i, k, start, ticks, use.units, ids, present), m))
+                ticks: Affine = use.ticks + mode.overhead_ticks if engine.kind != "resource" else mode.duration_ticks
+                end: Affine | None = None
+                if op.work is not None and (engine.kind == "resource" or use.ticks == mode.latency_ticks):
+                    # Who is slowed holds for longer; who releases a thread before its end, at least as long as alone.
+                    assert op.life is not None
+                    ticks, end = (op.life, op.known) if mode.dma is None else (op.work.size, op.work.done)
+                found.append((Hold(i, k, start, ticks, use.units, ids, present, end), m))
             dma = mode.dma
             if dma is not None and dma.owner_engine == engine.name:
                 owner = (dma.owner_unit,)
@@ -93,7 +99,7 @@ def _add_share(model: cp_model.CpModel, variables: FlatVars, engine: Engine) -> 
             for k, use in enumerate(mode.uses):
                 if use.engine != engine.name or use.ticks == 0:
                     continue
-                if mode.dma is None:
+                if mode.dma is None and op.work is None:
                     hold = Hold(i, k, op.start, mode.duration_ticks, use.units, None, mode_vars.chosen)
                     intervals.append(_interval(model, hold, hold.present, engine.name))
                 else:
@@ -110,6 +116,9 @@ def _add_share(model: cp_model.CpModel, variables: FlatVars, engine: Engine) -> 
 
 def _interval(model: cp_model.CpModel, hold: Hold, present: Literal | bool, name: str) -> cp_model.IntervalVar:
     label = f"{name}:{hold.op}:{hold.use}"
+    if hold.end is not None:
+        return model.new_optional_interval_var(hold.start, hold.ticks, hold.end, present, label)
+    assert isinstance(hold.ticks, int)
     if present is True:
         return model.new_fixed_size_interval_var(hold.start, hold.ticks, label)
     return model.new_optional_fixed_size_interval_var(hold.start, hold.ticks, present, label)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.decision import Decision, Simulated
+    from hexloom.formulations.flat.slowed_model import Slowing
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
 
@@ -29,12 +30,13 @@ START_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One model to solve, from an incumbent when there is one."""
+    """One model to solve, from an incumbent when there is one; with ``slowing`` limits are in its parts of a tick."""
 
     problem: Problem
     heads_tails: HeadsTails
     options: FlatOptions
     incumbent: tuple[Decision, Simulated] | None
+    slowing: Slowing | None = None
 
 
 @dataclass(frozen=True, slots=True)

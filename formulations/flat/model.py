@@ -13,7 +13,7 @@ from hexloom.formulations.flat.precedence import add_deadlines, add_precedences
 from hexloom.formulations.flat.variables import FlatVars, add_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hexloom.formulations.decision import Decision, Simulated
     from hexloom.formulations.heads_tails import HeadsTails
@@ -58,7 +58,7 @@ class FlatModel:
         self.problem = problem
         self.options = options
         self.model = cp_model.CpModel()
-        self.variables: FlatVars = add_variables(self.model, problem, ht, options.upper, options.lower)
+        self.variables: FlatVars = self.add_variables(ht)
         self.choices: list[UnitChoice] = add_engines(self.model, problem, self.variables)
         add_precedences(self.model, problem, self.variables)
         add_deadlines(self.model, problem, self.variables)
@@ -66,6 +66,10 @@ class FlatModel:
         add_bytes(self.model, problem, self.lives)
         self.addresses = add_addresses(self.model, problem, self.lives, options.upper) if options.addresses else None
         self.model.minimize(self.variables.makespan)
+
+    def add_variables(self, ht: HeadsTails) -> FlatVars:
+        """Create the variables of all ops."""
+        return add_variables(self.model, self.problem, ht, self.options.upper, self.options.lower)
 
     def hint(self, decision: Decision, simulated: Simulated) -> None:
         """Start the search from an incumbent, every variable included."""
@@ -80,20 +84,27 @@ class FlatModel:
             for m, mode in enumerate(of.modes):
                 if not isinstance(mode.chosen, bool):
                     self.model.add_hint(mode.chosen, m == decision.modes[i])
+        self.hint_units(decision)
+        self.hint_lives([int(t) for t in simulated.start], [int(t) for t in simulated.ended])
+        for b, unit in (self.addresses or {}).items():
+            self.model.add_hint(unit, decision.offsets[b] // self.problem.buffers[b].align_bytes)
+        self.model.add_hint(self.variables.makespan, int(simulated.makespan))
+
+    def hint_units(self, decision: Decision) -> None:
+        """Start from the units of ``decision``."""
         for choice in self.choices:
             taken = decision.units[choice.op][choice.use] if decision.modes[choice.op] == choice.mode else ()
             for u, literal in choice.literals.items():
                 self.model.add_hint(literal, u in taken)
+
+    def hint_lives(self, start: Sequence[int], known: Sequence[int]) -> None:
+        """Start from the lives that buffers have when ops start, and their ends are known, at these times."""
         for life in self.lives:
             users = [self.problem.op_index[name] for name in self.problem.buffers[life.buffer].ops]
-            born = int(min(simulated.start[u] for u in users))
-            died = int(max(simulated.ended[u] for u in users))
+            born, died = min(start[u] for u in users), max(known[u] for u in users)
             self.model.add_hint(life.born, born)
             self.model.add_hint(life.died, died)
             self.model.add_hint(life.size, died - born)
-        for b, unit in (self.addresses or {}).items():
-            self.model.add_hint(unit, decision.offsets[b] // self.problem.buffers[b].align_bytes)
-        self.model.add_hint(self.variables.makespan, int(simulated.makespan))
 
     def solve(self, on_solution: Callable[[FlatSolution], None]) -> tuple[str, int]:
         """Search; return the status name and the best proven bound on the makespan."""
@@ -109,9 +120,13 @@ class FlatModel:
             parameters.max_deterministic_time = options.seconds
         else:
             parameters.max_time_in_seconds = options.seconds
+        self.tune(parameters)
         status = solver.solve(self.model, _Report(self, on_solution))
         bound = solver.best_objective_bound if status != cp_model.INFEASIBLE else float(options.upper + 1)
         return solver.status_name(status), int(-(-bound // 1)) if bound > 0 else 0
+
+    def tune(self, parameters: cp_model.SatParameters) -> None:
+        """Set what the solver should do otherwise for this kind of model: nothing."""
 
     def read(
         self, value: Callable[[cp_model.LinearExprT], int], true: Callable[[cp_model.LiteralT], bool]

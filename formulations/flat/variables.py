@@ -24,12 +24,21 @@ class ModeVars:
 
 
 @dataclass
+class Work:
+    """The work of an op that others can slow: ``size = done - begin`` is what the solver decides."""
+
+    begin: cp_model.IntVar
+    size: cp_model.IntVar
+    done: cp_model.IntVar
+
+
+@dataclass
 class OpVars:
     """One op.
 
     ``start``: it begins (a transfer: its issue). ``moved``: a transfer takes its pipes (else None). ``known``: the
     result can be used; for a transfer its owner has observed the end. ``life``: the time between, of a transfer that
-    holds a share.
+    holds a share, and of any op that has ``work``: one that others can slow.
     """
 
     start: cp_model.IntVar
@@ -37,6 +46,7 @@ class OpVars:
     known: Affine
     modes: list[ModeVars]
     life: cp_model.IntVar | None = None
+    work: Work | None = None
 
 
 @dataclass
