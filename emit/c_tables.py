@@ -125,6 +125,7 @@ class CTables:
                 producers[task.trigger_event].append(k)
             for wait in waits[k]:
                 waiters[wait.event].append(k)
+        times = schedule.model_dump(mode="json", include={"makespan", "lower_bound"})
         data: dict[str, Any] = {
             "schema": "hexloom.tables/0",
             "stem": self.stem,
@@ -135,8 +136,8 @@ class CTables:
             "schedule_hash": f"{tables.header.schedule_hash:016x}",
             "crc32": f"{tables.header.crc32:08x}",
             "tick_us": schedule.problem.tick_us,
-            "makespan_ticks": schedule.makespan,
-            "lower_bound_ticks": schedule.lower_bound,
+            "makespan_ticks": times["makespan"],
+            "lower_bound_ticks": times["lower_bound"],
             "status": schedule.status,
             "groups": list(tables.groups),
             "stages": [{"group": group, "stage": stage} for group, stage in tables.stages],
@@ -160,7 +161,7 @@ class CTables:
                     "slices": task.slice_count,
                     "waits": [asdict(wait) for wait in waits[k]],
                     "trigger_event": None if task.trigger_event == NONE else task.trigger_event,
-                    "predicted_ticks": rows[ops[task.op].name].model_dump(exclude={"op"}),
+                    "predicted_ticks": rows[ops[task.op].name].model_dump(mode="json", exclude={"op"}),
                 }
                 for k, task in enumerate(tables.tasks)
             ],

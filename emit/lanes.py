@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Mode, Op
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.schedule import OpRow, Schedule
+    from hexloom.optimizer.sharing import Number
 
 Kind = Literal["run", "transfer", "dma_start", "dma_wait"]
 
@@ -162,6 +163,25 @@ class View:
         """Return (tick, transfers in flight from it on), one pair per change."""
         rows = (self.rows[i] for i in self.transfers())
         return levels((row.transfer_start, row.done, 1) for row in rows)
+
+    def served(self) -> dict[str, list[tuple[Moment, float]]]:
+        """Return for each channel (tick, what those who work get of it from then on), one pair per change.
+
+        Under rules that slow nobody that is what they ask for, which may be more than the channel has.
+        """
+        index = self.schedule.problem.op_index
+        speeds: dict[int, list[tuple[Moment, Moment, Number]]] = {}
+        for span in self.progress.spans:
+            for name, speed in zip(span.ops, span.speeds, strict=True):
+                speeds.setdefault(index[name], []).append((span.start, span.end, speed))
+        found: dict[str, list[tuple[Moment, Moment, int]]] = {c.name: [] for c in self.schedule.problem.channels}
+        for i, (mode, row) in enumerate(zip(self.modes, self.rows, strict=True)):
+            begun = self.progress.begun[self.ops[i].name]
+            for pull in mode.pulls:
+                for start, end, speed in speeds.get(i, [(begun, row.done, 1)]):
+                    # In thousandths, so that what comes and goes adds up to nothing.
+                    found[pull.channel].append((start, end, round(speed * pull.rate * 1000)))
+        return {name: [(tick, level / 1000) for tick, level in levels(spans)] for name, spans in found.items()}
 
 
 def unit_label(engine: str, unit: int, units: int) -> str:

@@ -10,14 +10,23 @@ from rich.console import Group
 from rich.text import Text
 
 from hexloom.emit.lanes import View
+from hexloom.formulations.problem import slows
 from hexloom.hwmodels import format_bytes
+from hexloom.optimizer.contention import contention_of
+from hexloom.optimizer.sharing import acting_rule
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hexloom.formulations.ticks import Moment
+    from hexloom.optimizer.contention import Contention, OpGroup
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result
+
+MOST_RIVALS = 3
+"""Pairs in the summary; programs get `MOST_RIVALS_TOLD`."""
+
+MOST_RIVALS_TOLD = 20
 
 ADVICE = {
     "co_schedule": "co-schedule the tasks",
@@ -69,6 +78,7 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
         return None if ticks is None else number(schedule.us(ticks))
 
     gain = schedule.gain
+    contention = contention_of(schedule)
     return {
         "status": result.status,
         f"makespan_{unit}": us(schedule.makespan),
@@ -96,12 +106,27 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "advice": None if schedule.advice is None else schedule.advice.model_dump(),
         "overlap": {engine: round(share, 6) for engine, share in busy_fractions(schedule).items()},
         "contention": schedule.contention,
+        "contention_cost": None if contention is None else _contention_numbers(schedule, contention),
         "unit": unit,
         "seed": schedule.seed,
         "interrupted": result.interrupted,
         "evaluations": result.evaluations,
         "notes": list(result.notes),
         **found,
+    }
+
+
+def _contention_numbers(schedule: Schedule, contention: Contention) -> dict[str, Any]:
+    def us(ticks: float) -> float:
+        return round(float(schedule.us(Fraction(ticks))), 6)
+
+    return {
+        "channels": {name: us(ticks) for name, ticks in contention.channels.items()},
+        "interference": us(contention.interference),
+        "pairs": [
+            {"first": list(rivals.groups[0]), "second": list(rivals.groups[1]), "lost": us(rivals.ticks)}
+            for rivals in contention.rivals[:MOST_RIVALS_TOLD]
+        ],
     }
 
 
@@ -115,6 +140,9 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
     parts: list[RenderableType] = [_head(schedule, result), _times(schedule)]
     if schedule.gain is not None:
         parts.append(_gain(schedule))
+    contention = contention_of(schedule)
+    if contention is not None:
+        parts.append(_contention(schedule, contention))
     parts.append(_engines(schedule))
     if schedule.advice is not None:
         parts.append(_advice(schedule))
@@ -146,12 +174,18 @@ def _times(schedule: Schedule) -> Text:
         else:
             rows.append((name, f"{short(schedule.us(ticks))} {unit}", notes.get(name, ""), ""))
     existing = schedule.baselines.get("existing")
-    factor = f"{existing / schedule.makespan:.3f}x faster than existing" if existing and schedule.makespan else ""
+    factor = (
+        f"{float(existing / schedule.makespan):.3f}x faster than existing" if existing and schedule.makespan else ""
+    )
     rows.append(("schedule", f"{short(schedule.us(schedule.makespan))} {unit}", factor, "bold green"))
     best = schedule.bounds[0]
     gap = "reached: no schedule is shorter" if schedule.gap == 0 else f"gap {float(schedule.gap):.2%}"
     note = f"{gap}; {best.name} ({schedule.certificate}): {best.detail}"
     rows.append(("bound", f"{short(schedule.us(schedule.lower_bound))} {unit}", note, ""))
+    if slows(acting_rule(schedule.problem, schedule.contention)):
+        gap = "reached: no such plan is shorter" if schedule.plan_gap == 0 else f"gap {float(schedule.plan_gap):.2%}"
+        note = f"{gap}; for plans whose ops start at events, as tables do; the bound above is for any start times"
+        rows.append(("plans", f"{short(schedule.us(schedule.plan_bound))} {unit}", note, ""))
     width = max(len(value) for _, value, _, _ in rows)
     lines = []
     for name, value, note, style in rows:
@@ -178,6 +212,34 @@ def _gain(schedule: Schedule) -> Text:
         text.append(f"{sign}{short(schedule.us(ticks))} ", "")
         text.append(name, "dim")
     return text
+
+
+def _contention(schedule: Schedule, contention: Contention) -> Text:
+    """Return what each channel costs, and who slows whom most."""
+    unit = schedule.unit
+    costs = {name: ticks for name, ticks in contention.channels.items() if ticks}
+    if contention.interference:
+        costs["interference"] = contention.interference
+    text = Text("channels  ", style="dim")
+    text.append(", ".join(f"{name} costs {_us(schedule, ticks)} {unit}" for name, ticks in costs.items()) or "no cost")
+    text.append(" (the same plan if it had no limit)", "dim")
+    worst = contention.rivals[:MOST_RIVALS]
+    if worst:
+        text.append("\nslowed    ", "dim")
+        text.append(
+            "; ".join(f"{_pair(rivals.groups)} {_us(schedule, rivals.ticks)} {unit}" for rivals in worst), "not dim"
+        )
+        text.append(" of work lost beside each other", "dim")
+    return text
+
+
+def _us(schedule: Schedule, ticks: float) -> str:
+    return short(schedule.us(Fraction(ticks)))
+
+
+def _pair(groups: tuple[OpGroup, OpGroup]) -> str:
+    first, second = ("/".join(part for part in group if part) for group in groups)
+    return f"{first} among themselves" if first == second else f"{first} and {second}"
 
 
 def _engines(schedule: Schedule) -> Text:

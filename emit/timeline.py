@@ -47,11 +47,15 @@ def timeline_json(schedule: Schedule) -> str:
 
 
 class _Clock:
-    """Ticks to decimal microseconds. All ends are rounded alike, so that neighbours still touch."""
+    """Ticks to decimal microseconds. All ends are rounded alike, so that neighbours still touch.
 
-    def __init__(self, tick: Fraction) -> None:
+    ``parts``: times are fractions of a tick, as where ops slow each other.
+    """
+
+    def __init__(self, tick: Fraction, parts: bool) -> None:
         self.tick = tick
-        exact = (d for d in range(MOST_DECIMALS + 1) if (tick * 10**d).denominator == 1)
+        decimals = range(0 if parts else MOST_DECIMALS + 1)
+        exact = (d for d in decimals if (tick * 10**d).denominator == 1)
         self.scale: int = 10 ** next(exact, ROUNDED_DECIMALS)
 
     def at(self, ticks: Moment) -> int | float:
@@ -73,7 +77,8 @@ class _Writer:
         self.schedule = schedule
         self.view = View(schedule)
         self.lanes = self.view.lanes()
-        self.clock = _Clock(schedule.problem.tick or Fraction(1))
+        parts = any(isinstance(row.done, Fraction) for row in schedule.rows)
+        self.clock = _Clock(schedule.problem.tick or Fraction(1), parts)
         self.events: list[Event] = []
         self.tids: dict[tuple[int, str], int] = {}
         self.first: dict[int, tuple[int, int, Slice]] = {}
@@ -229,6 +234,16 @@ class _Writer:
                 continue
             busy = levels((s.start, s.end, 1) for s in pieces)
             self._counter(timed, f"busy fraction of {engine.name}", "fraction", busy, engine.units)
+        self._channels(timed)
+
+    def _channels(self, timed: list[Event]) -> None:
+        """Draw what is served of each channel in front of its capacity; of a lowered problem both are bytes/us."""
+        capacity = {channel.name: channel.capacity for channel in self.schedule.problem.channels}
+        unit = "" if self.schedule.problem.tick is None else ", bytes/us"
+        for name, pairs in self.view.served().items():
+            for tick, served in pairs:
+                event = {"ph": "C", "pid": COUNTERS, "tid": 0, "name": f"{name}{unit}", "ts": self.clock.at(tick)}
+                timed.append({**event, "args": {"served": served, "capacity": capacity[name]}})
 
     def _counter(
         self, timed: list[Event], name: str, series: str, pairs: list[tuple[Moment, int]], of: int | None = None

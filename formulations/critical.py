@@ -23,21 +23,24 @@ def guards_for_critical_blocks(
 ) -> list[Guards]:
     """Return sets of guards worth trying, those that could move most critical work first.
 
-    A block is a stretch in which an engine of one unit is never free. The float of an op is how much later it could
-    end by its tail. In each block the ops that spare more than they hold, and that the work delayed by the most
-    critical op does not need, are told to wait for the end of that op.
+    A block is a stretch in which an engine of one unit, or a channel, is never free. The float of an op is how much
+    later it could end by its tail. In each block the ops that spare more than they hold, and that the work delayed by
+    the most critical op does not need, are told to wait for the end of that op.
     """
     spare = [int(simulated.makespan - end - tail) for end, tail in zip(simulated.ended, ht.tail, strict=True)]
     found: list[tuple[float, Guards]] = []
-    for engine in problem.engines:
-        if engine.units != 1 or engine.kind == "share":
-            continue
+    unary = [engine.name for engine in problem.engines if engine.units == 1 and engine.kind != "share"]
+    users = [_spans(problem, decision, simulated, name) for name in unary]
+    users += [_pulling(problem, decision, simulated, channel.name) for channel in problem.channels]
+    for spans in users:
         block: list[Span] = []
-        for span in [*_spans(problem, decision, simulated, engine.name), (simulated.makespan + 1, 0, -1)]:
-            if block and span[0] > block[-1][1]:
+        until = 0.0
+        for span in [*spans, (simulated.makespan + 1, 0, -1)]:
+            if block and span[0] > until:
                 found += _in_block(problem, simulated, block, spare)
                 block = []
             block.append(span)
+            until = max(until, span[1])
     found.sort(key=lambda item: -item[0])
     return [guards for _, guards in found]
 
@@ -87,6 +90,14 @@ def _spans(problem: Problem, decision: Decision, simulated: Simulated, engine: s
                 start = simulated.transfer_start[i]
                 spans.append((start, start + op.modes[m].overhead_ticks + use.ticks, i))
     return sorted(spans)
+
+
+def _pulling(problem: Problem, decision: Decision, simulated: Simulated, channel: str) -> list[Span]:
+    return sorted(
+        (simulated.transfer_start[i], simulated.done[i], i)
+        for i, (op, m) in enumerate(zip(problem.ops, decision.modes, strict=True))
+        if any(pull.channel == channel and pull.rate for pull in op.modes[m].pulls)
+    )
 
 
 def _in_block(

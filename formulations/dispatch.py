@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import share_flows
 from hexloom.formulations.foresight import Foresight
+from hexloom.formulations.pipes import Pipes
 from hexloom.formulations.policy import ANY, Policy
 from hexloom.formulations.scratch_state import SHORT, TAKEN
 from hexloom.formulations.share_state import ShareState
@@ -22,7 +23,7 @@ from hexloom.formulations.units import available_at, free_units, wish_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from hexloom.formulations.problem import Mode, Problem, Use
+    from hexloom.formulations.problem import Mode, Problem
     from hexloom.formulations.scratch_state import ScratchState
 
 BACKFILL = 8
@@ -62,10 +63,8 @@ class Dispatch:
             e.name: [self.now] * e.units for e in problem.engines if e.kind not in counted
         }
         self.shares = ShareState(problem)
-        self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
-        every_mode = [m for op in problem.ops for m in op.modes if m.dma is not None]
-        pipes = [{u.engine for u in m.uses if u.ticks > 0 and u.engine in self.pipe_units} for m in every_mode]
-        self.shared_pipes: set[str] = set.intersection(*pipes) if pipes else set()
+        self.pipes = Pipes(problem, queued=policy.queued)
+        self.pipe_units = dict(self.pipes.units)
         self.pipe_load = dict.fromkeys(self.pipe_units, 0)
         self.pipes_changed = False
         self.pending: list[tuple[float, int]] = []
@@ -248,8 +247,8 @@ class Dispatch:
         modes = self.problem.ops[i].modes
 
         def cost(m: int) -> tuple[int, int, int]:
-            pipes = [use.engine for use in modes[m].uses if use.engine in self.pipe_load]
-            load = sum(self.pipe_load[pipe] for pipe in pipes if pipe not in self.shared_pipes)
+            pipes = self.pipes.uses(modes[m]) if modes[m].dma is not None else ()
+            load = sum(self.pipe_load[pipe] for pipe in pipes if pipe not in self.pipes.shared)
             return (modes[m].duration_ticks, load, m)
 
         for m in sorted(range(len(modes)), key=cost):
@@ -304,7 +303,7 @@ class Dispatch:
         self.shares.start(i, mode, self.now)
         self.units[i] = units
         if mode.dma is not None:
-            for pipe, use in self.pipe_uses(i).items():
+            for pipe, use in self.pipes.uses(mode).items():
                 self.pipe_load[pipe] += use.ticks
             end = self.now + mode.dma.issue_ticks
             self.busy_until[mode.dma.owner_engine][mode.dma.owner_unit] = end
@@ -342,10 +341,10 @@ class Dispatch:
         full = {name for name, free in self.pipe_units.items() if free == 0}
         for position, item in enumerate(self.pending):
             i = item[1]
-            if not full.isdisjoint(self.shared_pipes):
+            if not full.isdisjoint(self.pipes.shared):
                 left += self.pending[position:]
                 break
-            uses = self.pipe_uses(i)
+            uses = self.pipes.uses(self.modes[i])
             if not full.isdisjoint(uses) or any(self.pipe_units[pipe] < use.units for pipe, use in uses.items()):
                 left.append(item)
                 continue
@@ -363,10 +362,6 @@ class Dispatch:
         started = len(left) < len(self.pending)
         self.pending = left
         return started
-
-    def pipe_uses(self, i: int) -> dict[str, Use]:
-        """Return the pipes that transfer ``i`` takes."""
-        return {use.engine: use for use in self.modes[i].uses if use.ticks > 0 and use.engine in self.pipe_units}
 
     def _finish(self, i: int) -> None:
         self.unfinished -= 1

@@ -30,6 +30,13 @@ class Limit:
         self.spent_ops += ops
 
     @property
+    def share(self) -> float:
+        """What has been used of it, as a part."""
+        whole = self.seconds * OPS_PER_SECOND if self.deterministic else self.seconds
+        used = self.spent_ops if self.deterministic else time.monotonic() - self._started
+        return used / whole if whole > 0 else 1.0
+
+    @property
     def reached(self) -> bool:
         """Whether the search must end."""
         if self.interrupted:

@@ -45,8 +45,8 @@ DUE_TRIED = 36
 DUE_STEPS = 3
 """Last step of placing buffers for these: where more than a few percent must be left out, rings are better."""
 
-RING_ROUNDS = 2
-"""How often the slots of each turn are chosen again."""
+DUE_SHARE, DUE_SHARE_TIGHT = 0.2, 0.7
+"""Parts of the limit for these, where bytes that are counted find places, and where they do not."""
 
 RANDOM_STARTS = 400
 """Random policies tried when none of the plain ones leads to a schedule."""
@@ -97,6 +97,8 @@ class LocalSearch:
         seed: int,
         on_progress: Callable[[float, float], None] | None = None,
         enough_gap: Fraction = Fraction(0),
+        *,
+        queued: bool = False,
     ) -> None:
         self.problem = problem
         self.bounds = bounds
@@ -105,6 +107,7 @@ class LocalSearch:
         self.random = random.Random(seed)
         self.on_progress = on_progress
         self.enough_gap = enough_gap
+        self.queued = queued
         self._best: tuple[Decision, float] | None = None
         self.evaluations = 0
         self._headroom = 0
@@ -162,6 +165,7 @@ class LocalSearch:
     def _try(self, policy: Policy, first: int | None = None, last: int = LAST_STEP) -> _Tried | None:
         """Follow ``policy``, placing buffers in the steps ``first`` to ``last``; by default as it worked before."""
         self.limit.spend(len(self.problem.ops))
+        policy = replace(policy, queued=self.queued)
         listed = list_from(self.problem, policy, max(0, self._headroom - 1) if first is None else first, last)
         if listed is None:
             return None
@@ -187,13 +191,11 @@ class LocalSearch:
         far = max(tail) + 1
         by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
-        best: _Tried | None = None
-        if len(ops) >= MANY_OPS:
-            best = self._by_due_dates(fastest)
-            if best is not None and (self._proven or self.limit.reached):
-                return best
         plain = self._by_tails(open_modes, fastest, (tail, by_task, in_file))
-        if best is None or (plain is not None and plain.value < best.value):
+        if len(ops) < MANY_OPS or self._proven or (plain is not None and self.limit.reached):
+            return plain
+        best = self._by_due_dates(fastest, DUE_SHARE if plain is not None and plain.headroom == 0 else DUE_SHARE_TIGHT)
+        if best is None or (plain is not None and plain.value <= best.value):
             return plain
         self._headroom = best.headroom
         return best
@@ -216,38 +218,36 @@ class LocalSearch:
                 best = _better(best, self._try(replace(best.policy, depth=depth))) or best
         return best
 
-    def _by_due_dates(self, modes: tuple[int, ...]) -> _Tried | None:
-        """Try what keeps the busiest engine fed; with rings first where buffers do not fit as they are counted."""
+    def _by_due_dates(self, modes: tuple[int, ...], share: float) -> _Tried | None:
+        """Try what keeps the busiest engine fed, for a ``share`` of the limit.
+
+        With rings first where buffers do not fit as they are counted.
+        """
         best: _Tried | None = None
-        orders = turn_orders(self.problem)
-        for k, policy in enumerate(islice(due_policies(self.problem, self.bounds, modes), DUE_TRIED)):
+        until = self.limit.share + share
+        rings = [ring_policy(self.problem, self.bounds, modes, turns) for turns in turn_orders(self.problem)]
+        for policy in islice(due_policies(self.problem, self.bounds, modes), DUE_TRIED):
             best = _better(best, self._try(policy, 0, DUE_STEPS))
-            if self._proven or self.limit.reached:
+            if self._proven or self.limit.share >= until:
                 break
-            if k == 2 * len(orders) + 1 and (best is None or best.headroom > 0):
-                for turns in orders:
-                    best = self._by_rings(best, ring_policy(self.problem, self.bounds, modes, turns))
+            while rings and (best is None or best.headroom > 0):
+                best = self._by_rings(best, rings.pop(0), until)
         return best
 
-    def _by_rings(self, best: _Tried | None, policy: Policy) -> _Tried | None:
-        """Improve the numbers of slots turn by turn, until no turn has better ones."""
+    def _by_rings(self, best: _Tried | None, policy: Policy, until: float) -> _Tried | None:
+        """Choose the numbers of slots turn by turn: what is best in one depends little on the others."""
         kinds = kinds_of(self.problem, policy.turns)
         choices = [ring_sizes(self.problem, kinds, policy.turns, k) for k in range(len(policy.turns))]
         if not all(choices):
             return best
         mine: _Tried | None = None
         rings = tuple(of[0] for of in choices)
-        for _ in range(RING_ROUNDS):
-            before = rings
-            for k, of in enumerate(choices):
-                for sizes in of:
-                    tried = self._try(replace(policy, rings=(*rings[:k], sizes, *rings[k + 1 :])), 1)
-                    mine = _better(mine, tried)
-                    if self._proven or self.limit.reached:
-                        return _better(best, mine)
-                rings = mine.policy.rings if mine is not None else rings
-            if rings == before:
-                break
+        for k, of in enumerate(choices):
+            for sizes in of:
+                mine = _better(mine, self._try(replace(policy, rings=(*rings[:k], sizes, *rings[k + 1 :])), 1))
+                if self._proven or self.limit.share >= until:
+                    return _better(best, mine)
+            rings = mine.policy.rings if mine is not None else rings
         return _better(best, mine)
 
     def _last_resort(self) -> bool:

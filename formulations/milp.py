@@ -1,27 +1,25 @@
 """A second opinion on small problems: one mixed-integer program, time-indexed, by CBC or HiGHS through PuLP.
 
 It shares nothing with the flat model but the problem: a binary variable says that an op starts in a mode, on concrete
-units where they matter, at a tick. What it says is read from the solution status and the solver's own dual bound:
-PuLP reports "Optimal" also for what a solver held when its time was over.
+units where they matter, at a tick.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import re
-import tempfile
 import warnings
 from dataclasses import dataclass
 from itertools import combinations, product
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pulp
+
+from hexloom.formulations.mip_solver import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hexloom.formulations.mip_solver import Answer, SolverName
     from hexloom.formulations.problem import Mode, Op, Problem
 
 MAX_COLUMNS = 20_000
@@ -83,7 +81,7 @@ def cross_check(
     problem: Problem,
     upper: int | None = None,
     seconds: float = 30.0,
-    solver: Literal["cbc", "highs"] | None = None,
+    solver: SolverName | None = None,
 ) -> MilpResult:
     """Return the least makespan of ``problem`` as a mixed-integer solver sees it, among those of at most ``upper``.
 
@@ -108,8 +106,7 @@ def cross_check(
         model = _Program(problem, problem.horizon_ticks if upper is None else upper)
         if model.nothing_fits:
             return MilpResult(model.upper + 1, None, True, infeasible=True, solver="arithmetic")
-        name = solver or ("highs" if importlib.util.find_spec("highspy") is not None else "cbc")
-        return _run(model, name, seconds)
+        return _read(model, run(model.program, seconds, solver))
 
 
 def _ways(problem: Problem, op: Op) -> Iterator[_Way]:
@@ -251,43 +248,16 @@ class _Program:
         return row
 
 
-def _run(model: _Program, name: str, seconds: float) -> MilpResult:
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log"
-        if name == "highs":
-            model.program.solve(pulp.HiGHS(msg=False, timeLimit=seconds, threads=1, gapRel=0.0, gapAbs=0.0))
-            bound = _highs_bound(model.program.solverModel)
-        else:
-            given = {"timeLimit": seconds, "threads": 1, "gapRel": 0.0, "options": ["randomSeed 1"]}
-            model.program.solve(pulp.PULP_CBC_CMD(msg=False, logPath=str(log), **given))
-            bound = _cbc_bound(log.read_text(encoding="utf-8", errors="replace"))
-    status = model.program.sol_status
-    if status == pulp.LpSolutionInfeasible:
-        return MilpResult(model.upper + 1, None, True, infeasible=True, solver=name)
-    value = None
-    if status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
-        value = _makespan(model)
-    lower = model.problem.entry_ticks if bound is None else max(model.problem.entry_ticks, math.ceil(bound - TOLERANCE))
-    proven = status == pulp.LpSolutionOptimal and value is not None and lower >= value
-    return MilpResult(lower, value, proven, solver=name)
+def _read(model: _Program, answer: Answer) -> MilpResult:
+    if answer.infeasible:
+        return MilpResult(model.upper + 1, None, True, infeasible=True, solver=answer.solver)
+    value = _makespan(model) if answer.solution else None
+    entry = model.problem.entry_ticks
+    lower = entry if answer.bound is None else max(entry, math.ceil(answer.bound - TOLERANCE))
+    return MilpResult(lower, value, answer.optimal and value is not None and lower >= value, solver=answer.solver)
 
 
 def _makespan(model: _Program) -> int:
     """Return the end of the last op in the solution, from the starts alone."""
     chosen = [key for key, x in model.start.items() if (x.value() or 0) > 0.5]
     return max(t + model.ways[i][w].mode.duration_ticks for i, w, t in chosen)
-
-
-def _cbc_bound(log: str) -> float | None:
-    """Return the dual bound that CBC's log tells; of a solution proven optimal it is the objective itself."""
-    number = r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
-    stated = re.search(rf"^Lower bound:\s+{number}", log, re.MULTILINE)
-    if stated is not None:
-        return float(stated.group(1))
-    optimal = re.search(rf"^Result - Optimal solution found\s+Objective value:\s+{number}", log, re.MULTILINE)
-    return None if optimal is None else float(optimal.group(1))
-
-
-def _highs_bound(solved: Any) -> float | None:
-    bound = float(solved.getInfo().mip_dual_bound)
-    return bound if math.isfinite(bound) else None

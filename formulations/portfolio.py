@@ -71,18 +71,24 @@ def search(
     on_progress: Callable[[float, float], None] | None = None,
     sharpen: Callable[[], Bounds] | None = None,
     enough_gap: Fraction = Fraction(0),
+    *,
+    solver: bool = True,
 ) -> Found:
     """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a decision meets a bound.
 
     ``sharpen`` is asked for better bounds when the first list schedules do not meet these. A decision that is at most
-    ``enough_gap`` of its makespan above the bound ends the search too.
+    ``enough_gap`` of its makespan above the bound ends the search too. Without ``solver`` CP-SAT is not asked.
     """
+    flat = solver and len(problem.ops) <= FLAT_OPS and seconds > 0
     with contextlib.ExitStack() as stack:
-        return _search(stack, problem, bounds, evaluate, incumbents, seconds, seed, on_progress, sharpen, enough_gap)
+        return _search(
+            stack, flat, problem, bounds, evaluate, incumbents, seconds, seed, on_progress, sharpen, enough_gap
+        )
 
 
 def _search(
     stack: contextlib.ExitStack,
+    flat: bool,
     problem: Problem,
     bounds: Bounds,
     evaluate: Evaluate,
@@ -94,7 +100,6 @@ def _search(
     enough_gap: Fraction,
 ) -> Found:
     started = time.monotonic()
-    flat = len(problem.ops) <= FLAT_OPS and seconds > 0
     guard: Guard | None = None
 
     def not_yet() -> Bounds:

@@ -19,7 +19,7 @@ from hexloom.formulations.feasibility import channel_shortfall, first_shortfall
 from hexloom.formulations.fixed_order import drop_useless_guards
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.slowed_search import search_contended
-from hexloom.formulations.local_search import Limit
+from hexloom.formulations.local_search import Limit, LocalSearch
 from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.shared_search import CLOSE, SharedSearch
 
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 UNAWARE_SHARE, RIGID_SHARE, EVENT_SHARE = 0.15, 0.1, 0.5
 """Shares of the time for a plan that ignores contention, for one without it, and of the rest for the exact search."""
 
-EVENT_OPS = 12
+MANY_OPS, LISTED_SHARE = 150, 0.8
+"""From so many ops on a share of the time goes to list schedules that are judged under the rule from the start."""
+
+EVENT_OPS = 14
 """Up to so many ops the exact search over events is tried."""
 
 SLOWED_OPS, SLOWED_SHARE = 16, 0.3
@@ -80,7 +83,10 @@ def _search(
         """Return the seconds that are left, after shares of ``spent`` where time is counted."""
         return seconds * (1 - spent) if seed is not None else seconds - (time.monotonic() - started)
 
-    unaware = search(problem, lower_bounds(problem), evaluators("none"), incumbents, seconds * UNAWARE_SHARE, seed)
+    if len(problem.ops) >= MANY_OPS:
+        return _of_many(problem, rule, bounds, evaluators(rule), incumbents, seconds, seed, on_progress)
+    free, share = lower_bounds(problem), seconds * UNAWARE_SHARE
+    unaware = search(problem, free, evaluators("none"), incumbents, share, seed, solver=False)
     if unaware.best is None:
         return unaware
     starts = [*incumbents, unaware.best[0]]
@@ -128,6 +134,34 @@ def _search(
     return Found(best, bound, evaluations, False, interrupted, notes=notes, plan_bound=plan_bound)
 
 
+def _of_many(
+    problem: Problem,
+    rule: Rule,
+    bounds: Bounds,
+    evaluate: Evaluate,
+    incumbents: tuple[Decision, ...],
+    seconds: float,
+    seed: int | None,
+    on_progress: Callable[[float, float], None] | None,
+) -> Found:
+    """Search where a try takes long: by policies for all ops, whose clock lets transfers queue for their channels."""
+    started = time.monotonic()
+    limit = Limit(seconds * LISTED_SHARE, deterministic=seed is not None)
+    local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress, queued=True)
+    found = local.run(incumbents)
+    if found.decision is None:
+        return Found(None, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
+    left = seconds * (1 - LISTED_SHARE) if seed is not None else seconds - (time.monotonic() - started)
+    best = found.decision, evaluate(problem, found.decision)
+    if left <= 0 or limit.interrupted or best[1].makespan <= float(bounds.best.ticks):
+        return Found(best, 0, found.evaluations, False, limit.interrupted)
+    limit = Limit(left, deterministic=seed is not None)
+    shared = SharedSearch(problem, rule, bounds, evaluate, limit, seed or 0, on_progress)
+    shared.run([best[0]])
+    best = shared.best or best
+    return Found(best, 0, found.evaluations + shared.evaluations, False, limit.interrupted)
+
+
 def _rigid(
     problem: Problem, evaluators: Callable[[Rule], Evaluate], seconds: float, seed: int | None
 ) -> Decision | None:
@@ -138,7 +172,7 @@ def _rigid(
     bounds = lower_bounds(view)
     if first_shortfall(view, bounds.heads_tails) is not None:
         return None
-    found = search(view, bounds, evaluators("rigid"), (), seconds, seed)
+    found = search(view, bounds, evaluators("rigid"), (), seconds, seed, solver=False)
     if found.best is None:
         return None
     decision = found.best[0]

@@ -141,7 +141,7 @@ def solve_command(
     seed: Annotated[int | None, typer.Option(help="Deterministic search: same seed, same bytes.")] = None,
     contention: Annotated[
         str, typer.Option(help="Rule for shared channels: fluid, rigid, none, proportional or priority.")
-    ] = "none",
+    ] = "fluid",
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:

@@ -193,6 +193,39 @@ def l2_write_us(machine: Machine, n_bytes: int) -> Fraction:
     return _stream_us(n_bytes, machine.l2.write_gb_s)
 
 
+def ddr_us(machine: Machine, n_bytes: int) -> Fraction:
+    """
+    Return the time that bytes take from or to DDR when nobody else uses it: no op is faster.
+
+    Parameters
+    ----------
+    machine
+        The machine.
+    n_bytes
+        Bytes over all paths and both directions.
+    """
+    return _stream_us(n_bytes, machine.ddr.total_gb_s)
+
+
+def channel_mb_s(machine: Machine) -> dict[str, int]:
+    """
+    Return what engines share on the way to DDR: the capacity of each channel in whole MB/s, rounded down.
+
+    Parameters
+    ----------
+    machine
+        The machine. The pipe behind all DMA queues, ``dma``, has the capacity of reads; writes, which are slower, pull
+        more of it than their bytes.
+    """
+    rates = {
+        "dma": machine.dma.pipe_read_gb_s,
+        "ddr": machine.ddr.total_gb_s,
+        "l2_read": machine.l2.read_gb_s,
+        "l2_write": machine.l2.write_gb_s,
+    }
+    return {name: int(rate.exact * _BYTES_PER_US) for name, rate in rates.items()}
+
+
 def overhead_us(machine: Machine, name: str) -> Fraction:
     """
     Return one overhead.

@@ -10,6 +10,8 @@ _BINARY_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _BYTES = re.compile(r"(?P<number>0[xX][0-9a-fA-F]+|[0-9]+)\s*(?P<unit>[A-Za-z]*)")
 _EXPONENT = re.compile(r"[eE][+-]?0*(?P<digits>[0-9_]*)\s*")
 _LONGEST = 400  # characters and exponent of a number written as text; floats end at 1e308
+_RATE = re.compile(r"(?P<number>[0-9.eE+-]+)\s*(?P<unit>[A-Za-z/]+)")
+_RATE_UNITS = {"GB/s": 1000, "MB/s": 1}
 _AMBIGUOUS_UNITS = {"k": "KiB", "kb": "KiB", "m": "MiB", "mb": "MiB", "g": "GiB", "gb": "GiB", "b": "B"}
 
 
@@ -55,6 +57,38 @@ def parse_bytes(value: int | str) -> int:
         example = f"{match['number']}{meant}" + (f" ({size} B)" if meant != "B" else "")
         raise ValueError(f"{value!r} is ambiguous: write {example}, or whole bytes without a unit")
     raise ValueError(f"{value!r} has unknown unit {unit!r}: write B, KiB, MiB or GiB")
+
+
+def parse_rate(value: int | float | str) -> Fraction:
+    """
+    Return a rate in MB/s, which are bytes per microsecond, exact.
+
+    Parameters
+    ----------
+    value
+        The rate with its unit: ``"20GB/s"``, ``"27.5 GB/s"``, ``"800MB/s"``.
+
+    Raises
+    ------
+    ValueError
+        If the rate has no unit or another one, or is negative.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f"{value!r} is not a rate: write one with its unit, such as '20GB/s'")
+    text = str(value).strip()
+    match = _RATE.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        try:
+            exact(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is not a rate: write one with its unit, such as '20GB/s'") from None
+        raise ValueError(f"rate {value!r} has no unit: write '{text}GB/s' or '{text}MB/s'")
+    if match["unit"] not in _RATE_UNITS:
+        raise ValueError(f"{value!r} has unknown unit {match['unit']!r}: write GB/s (10^9 bytes a second) or MB/s")
+    rate = exact(match["number"]) * _RATE_UNITS[match["unit"]]
+    if rate < 0:
+        raise ValueError(f"{value!r} is negative: a rate is 0 or more")
+    return rate
 
 
 def format_bytes(n: int) -> str:

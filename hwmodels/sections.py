@@ -241,6 +241,7 @@ class Rates(Section):
     hvx_output: PerElement | None = None
     hvx_rmsnorm: PerElement | None = None
     hvx_copy: PerElement | None = None
+    hvx_dot_q4_0: PerElement | None = None
     hvx_quantize_u8: PerElement | None = None
     hvx_dequantize_i32: PerElement | None = None
 

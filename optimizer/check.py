@@ -17,6 +17,7 @@ from hexloom.optimizer.check_shares import check_share_order, check_share_times
 from hexloom.optimizer.check_times import check_cover, check_rows
 from hexloom.optimizer.errors import PlanError
 from hexloom.optimizer.happens_before import HappensBefore
+from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
@@ -319,11 +320,11 @@ def _check_simulation(schedule: Schedule, found: _Found) -> None:
 
 def _check_bounds(problem: Problem, schedule: Schedule, found: _Found) -> None:
     """Every bound is derived again, without a solver; only what rests on search is taken on its word."""
-    for message in check_arithmetic(problem, schedule.bounds, schedule.contention):
+    for message in check_arithmetic(problem, schedule.bounds, acting_rule(problem, schedule.contention)):
         found("bound", ("bounds",), message)
     priced = [row.ticks for row in schedule.bounds if row.name == "configuration"]
     if schedule.dual is not None:
-        for message in check_certificate(problem, schedule.dual, schedule.contention):
+        for message in check_certificate(problem, schedule.dual, acting_rule(problem, schedule.contention)):
             found("certificate", ("dual",), message)
     for ticks in priced:
         proven = 0 if schedule.dual is None else schedule.dual.ticks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from hexloom.optimizer.errors import InvalidInputError
@@ -34,7 +34,8 @@ class UseDraft:
 class ModeDraft:
     """One way to run an op; ``given`` says that the user wrote its duration, which is then never rounded.
 
-    ``owner`` (engine, unit) makes it a DMA op; ``issue_us`` and ``poll_us`` then hold the owner.
+    ``owner`` (engine, unit) makes it a DMA op; ``issue_us`` and ``poll_us`` then hold the owner. ``moves`` are the
+    bytes that it moves through channels while it works, ``op_class`` is what `interference` calls it.
     """
 
     uses: tuple[UseDraft, ...]
@@ -45,6 +46,8 @@ class ModeDraft:
     poll_us: Fraction = Fraction(0)
     name: str = "default"
     given: bool = False
+    moves: tuple[tuple[str, int | Fraction], ...] = ()
+    op_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,21 @@ class TaskDraft:
     buffers: tuple[BufferDraft, ...] = ()
     loop: tuple[str, ...] = ()
     one_stage_at_a_time: bool = False
+
+
+def in_class(draft: TaskDraft, name: str) -> TaskDraft:
+    """Return ``draft`` with all its ops in a class of `interference`; the empty name leaves it as it is."""
+    if not name:
+        return draft
+    # Ops share their modes, and lowering knows them by identity: each is changed once.
+    changed: dict[int, ModeDraft] = {}
+    ops = []
+    for op in draft.ops:
+        for mode in op.modes:
+            if id(mode) not in changed:
+                changed[id(mode)] = replace(mode, op_class=name)
+        ops.append(replace(op, modes=tuple(changed[id(mode)] for mode in op.modes)))
+    return replace(draft, ops=tuple(ops))
 
 
 @dataclass

@@ -17,17 +17,23 @@ from hexloom.formulations.problem import (
     LARGEST_TICK,
     SMALLEST_TICK,
     Buffer,
+    Channel,
     Dma,
     Engine,
+    Interference,
     Mode,
     Op,
     Precedence,
     Problem,
+    Pull,
+    Rule,
     Scratchpad,
     Use,
+    slows,
 )
 from hexloom.hwmodels import cost
-from hexloom.optimizer.draft import check_count
+from hexloom.hwmodels.errors import did_you_mean
+from hexloom.optimizer.draft import check_count, in_class
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Explicit
 from hexloom.optimizer.kernels.engines import DMA, HMX, HVX
@@ -61,8 +67,11 @@ class Lowered:
     loops: tuple[TaskLoop, ...]
 
 
-def lower(workload: Workload, machine: Machine) -> Lowered:
-    """Return the integer problem of ``workload`` on ``machine``.
+def lower(workload: Workload, machine: Machine, rule: Rule = "none") -> Lowered:
+    """Return the integer problem of ``workload`` on ``machine`` for a rule by which channels are shared.
+
+    Where ops slow each other, the pipe behind the DMA queues is a channel: transfers of several queues share it. Else
+    it is an engine, which serves them one after the other; ignored, it would move what no pipe can.
 
     Raises
     ------
@@ -71,17 +80,18 @@ def lower(workload: Workload, machine: Machine) -> Lowered:
         tick does not represent a given duration.
     """
     try:
-        return _lowered(workload, machine)
+        return _lowered(workload, machine, rule)
     except ValidationError as error:
         raise InvalidInputError(f"workload {workload.name!r}: {explain(error)}") from None
 
 
-def _lowered(workload: Workload, machine: Machine) -> Lowered:
+def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
     drafts = _expand(workload, machine)
     entry_us = cost.overhead_us(machine, "op")
     tick = _tick(workload, drafts, entry_us)
 
     known: dict[int, Mode] = {}
+    pipe_mb_s = cost.channel_mb_s(machine)[DMA] if slows(rule) else None
 
     def ticks(us: Fraction) -> int:
         return math.ceil(us / tick)
@@ -89,7 +99,7 @@ def _lowered(workload: Workload, machine: Machine) -> Lowered:
     def mode_of(draft: ModeDraft) -> Mode:
         # Drafts live as long as this call, so their identity is a key; thousands of ops share a few modes.
         if id(draft) not in known:
-            known[id(draft)] = _mode(draft, ticks)
+            known[id(draft)] = _mode(draft, ticks, tick, pipe_mb_s)
         return known[id(draft)]
 
     ops: list[Op] = []
@@ -131,6 +141,8 @@ def _lowered(workload: Workload, machine: Machine) -> Lowered:
         name=workload.name,
         tick_us=str(tick),
         engines=engines,
+        channels=_channels(workload, machine, ops),
+        interference=_interference(workload, ops),
         ops=tuple(ops),
         precedences=tuple(precedences),
         buffers=tuple(buffers),
@@ -152,10 +164,18 @@ def _expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:
     for name in own:
         if name in (HVX, HMX, DMA):
             raise InvalidInputError(f"engine {name!r} is the machine's; give your own another name")
+    channels = list(cost.channel_mb_s(machine))
+    for channel in workload.channels:
+        if channel.name in channels:
+            raise InvalidInputError(f"channel {channel.name!r} is the machine's; give your own another name")
+    channels += [channel.name for channel in workload.channels]
     drafts: dict[str, TaskDraft] = {}
     count = 0
     for task in workload.tasks:
-        draft = task.expand(machine, own) if isinstance(task, Explicit) else task.expand(machine)
+        if isinstance(task, Explicit):
+            draft = task.expand(machine, own, channels)
+        else:
+            draft = in_class(task.expand(machine), task.class_)
         for copy in range(task.copies):
             name = task.name if task.copies == 1 else f"{task.name}.{copy}"
             if name in drafts:
@@ -228,8 +248,11 @@ def _decimal(value: Fraction) -> str:
     return str(value)
 
 
-def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int]) -> Mode:
+def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int], tick: Fraction, pipe_mb_s: int | None) -> Mode:
+    """Return the mode in ticks; with ``pipe_mb_s`` a transfer pulls that channel instead of holding the pipe."""
     dma = None
+    pulls = _pulls(draft, ticks(draft.latency_us) * tick)
+    uses = draft.uses
     if draft.owner is not None:
         dma = Dma(
             owner_engine=draft.owner[0],
@@ -237,15 +260,50 @@ def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int]) -> Mode:
             issue_ticks=ticks(draft.issue_us),
             poll_ticks=ticks(draft.poll_us),
         )
+        if pipe_mb_s is not None:
+            held = sum((use.us for use in uses if use.engine == DMA), start=Fraction(0))
+            rate = math.floor(pipe_mb_s * held / draft.latency_us) if draft.latency_us else 0
+            uses = tuple(use for use in uses if use.engine != DMA)
+            pulls = (*pulls, Pull(channel=DMA, rate=max(1, rate))) if held else pulls
     return Mode(
         name=draft.name,
-        uses=tuple(
-            Use(engine=use.engine, ticks=ticks(use.us), units=use.units, unit_ids=use.unit_ids) for use in draft.uses
-        ),
+        uses=tuple(Use(engine=use.engine, ticks=ticks(use.us), units=use.units, unit_ids=use.unit_ids) for use in uses),
         latency_ticks=ticks(draft.latency_us),
         overhead_ticks=ticks(draft.overhead_us),
         dma=dma,
+        pulls=pulls,
+        op_class=draft.op_class,
     )
+
+
+def _pulls(draft: ModeDraft, work_us: Fraction) -> tuple[Pull, ...]:
+    """Return the demands of a mode in whole MB/s, rounded down as capacities are: an op alone is never too fast."""
+    return tuple(
+        Pull(channel=channel, rate=max(1, math.floor(n_bytes / work_us)))
+        for channel, n_bytes in draft.moves
+        if n_bytes and work_us
+    )
+
+
+def _channels(workload: Workload, machine: Machine, ops: list[Op]) -> tuple[Channel, ...]:
+    """Return the channels that some op pulls, the machine's first."""
+    used = {pull.channel for op in ops for mode in op.modes for pull in mode.pulls}
+    capacity = cost.channel_mb_s(machine)
+    capacity |= {channel.name: max(1, math.floor(channel.rate_gb_s * 1000)) for channel in workload.channels}
+    return tuple(Channel(name=name, capacity=mb_s) for name, mb_s in capacity.items() if name in used)
+
+
+def _interference(workload: Workload, ops: list[Op]) -> tuple[Interference, ...]:
+    """Return the factors between classes; a class that no op has would be read and forgotten."""
+    classes = sorted({mode.op_class for op in ops for mode in op.modes} - {""})
+    for factor in workload.interference:
+        for name in (factor.victim, factor.cause):
+            if name not in classes:
+                raise InvalidInputError(
+                    f"interference: no op is of class {name!r}{did_you_mean(name, classes)}; "
+                    f"known: {', '.join(classes) or 'none'}"
+                )
+    return tuple(Interference(victim=f.victim, cause=f.cause, factor=str(f.factor)) for f in workload.interference)
 
 
 def _engines(workload: Workload, machine: Machine, ops: list[Op]) -> tuple[Engine, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hexloom.optimizer.sharing import UNTOUCHED, Sharing
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.problem import Mode, Problem, Rule
     from hexloom.formulations.ticks import Moment
+    from hexloom.optimizer.sharing import Number
 
 
 class Recorded(Protocol):
@@ -33,8 +34,17 @@ class Recorded(Protocol):
     def done(self) -> Moment: ...  # noqa: D102
 
 
+class Span(NamedTuple):
+    """``[start, end)`` ticks during which the same ``ops`` work, each at its speed; nothing can slow the others."""
+
+    start: Moment
+    end: Moment
+    ops: tuple[str, ...]
+    speeds: tuple[Number, ...]
+
+
 class Progress:
-    """The work done by every op over time.
+    """The work done by every op over time; ``spans`` say who of those that others can slow works when, and how fast.
 
     Parameters
     ----------
@@ -62,12 +72,15 @@ class Progress:
             if times[name].done > self.begun[name]:
                 changes.setdefault(self.begun[name], []).append((name, True))
                 changes.setdefault(times[name].done, []).append((name, False))
+        self.spans: list[Span] = []
         working: set[str] = set()
         for now, then in pairwise(sorted(changes)):
             for name, begins in changes[now]:
                 (working.add if begins else working.discard)(name)
-            active = sorted(working, key=place.__getitem__)
-            for name, speed in zip(active, sharing.speeds(tuple(loads[name] for name in active)), strict=True):
+            active = tuple(sorted(working, key=place.__getitem__))
+            speeds = sharing.speeds(tuple(loads[name] for name in active))
+            self.spans.append(Span(now, then, active, speeds))
+            for name, speed in zip(active, speeds, strict=True):
                 marks, done = self._curve[name]
                 marks.append(then)
                 done.append(done[-1] + Fraction(speed) * (then - now))

@@ -23,6 +23,11 @@ UNTOUCHED = -1
 """The load of a mode that nothing slows and that slows nothing."""
 
 
+def acting_rule(problem: Problem, rule: Rule) -> Rule:
+    """Return the rule that acts: without channels and factors nobody slows anybody, and times are whole ticks."""
+    return rule if problem.channels or problem.interference else "none"
+
+
 class Load(NamedTuple):
     """What an op brings to others: (channel position, rate) of every demand, and its class."""
 

@@ -29,6 +29,7 @@ from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Advice, BoundRow, Gain, OpRow, Schedule
+from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.simulate import ExactTimeline, simulate
 from hexloom.optimizer.workload import Workload
 
@@ -46,8 +47,8 @@ Progress = Callable[[Fraction, Fraction], None]
 CLOSE = Fraction(1, 10**9)
 """Part of a makespan below which two of them, one of them in floating point, are the same."""
 
-SLOWED_S = 15.0
-"""Most seconds for the configuration bound where ops slow each other: it is the best bound there."""
+SLOWED_S, SLOWED_OPS = 15.0, 300
+"""Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
 
 MOST_OPS_ASKED_AGAIN = 20_000
 """Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
@@ -123,7 +124,7 @@ def solve(
     hw: Machine | str | None = None,
     *,
     time_limit_s: float = 10.0,
-    contention: str = "none",
+    contention: str = "fluid",
     seed: int | None = None,
     on_progress: Progress | None = None,
     enough_gap: Fraction = Fraction(0),
@@ -137,10 +138,11 @@ def solve(
     hw
         Machine or the name of one; defaults to the one that the workload names. Not used with a problem.
     time_limit_s
-        Seconds of search. With a ``seed`` it is counted in work instead of wall time, so that the same seed gives
-        the same schedule on any machine.
+        Seconds for lowering, bounds and search; a first plan is made and the result checked whatever they take. With a
+        ``seed`` search is counted in work instead of wall time, so that the same seed gives the same schedule on any
+        machine.
     contention
-        How ops that work at the same time share channels: ``fluid`` (max-min fair in speed), ``proportional``,
+        How ops that work at the same time share channels: ``fluid`` (default; max-min fair in speed), ``proportional``,
         ``priority`` (in the order of the ops), ``rigid`` (whatever the timing, demands on a channel never exceed its
         capacity), or ``none`` (channels are ignored).
     on_progress
@@ -165,25 +167,28 @@ def solve(
         if name is None:
             raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
         machine = name if isinstance(name, Machine) else load_hw(name)
-        lowered = lower(work, machine)
+        lowered = lower(work, machine, rule)
     shortfall = channel_shortfall(lowered.problem) if rule == "rigid" else None
     problem = _under(rule, lowered.problem)
     shortfall = shortfall or first_shortfall(problem)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
-    bounds = lower_bounds(problem, rule)
+    acting = acting_rule(problem, rule)
+    bounds = lower_bounds(problem, acting)
     shortfall = first_shortfall(problem, bounds.heads_tails)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
 
-    found = baselines(problem, lowered.loops, rule)
+    found = baselines(problem, lowered.loops, acting)
     dual: Certificate | None = None
 
     def sharpen() -> Bounds:
         nonlocal bounds, dual
-        seconds = min(SLOWED_S, time_limit_s / 4) if slows(rule) else min(1.0, time_limit_s / 10)
+        seconds = min(1.0, time_limit_s / 10)
+        if slows(acting) and len(problem.ops) <= SLOWED_OPS:
+            seconds = min(SLOWED_S, time_limit_s / 4)
         priced = configuration_bound(
-            problem, bounds.heads_tails, rule, time_limit_s=seconds, deterministic=seed is not None
+            problem, bounds.heads_tails, acting, time_limit_s=seconds, deterministic=seed is not None
         )
         if priced is not None and priced[0].ticks > bounds.best.ticks:
             bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
@@ -198,10 +203,13 @@ def solve(
 
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
-    if slows(rule):
-        outcome = search_shared(problem, rule, sharpen(), evaluator, incumbents, time_limit_s, seed, tell)
+    if slows(acting):
+        bounds = sharpen()
+    left = time_limit_s if seed is not None else max(0.0, time_limit_s - (time.monotonic() - started))
+    if slows(acting):
+        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, left, seed, tell)
     else:
-        outcome = search(problem, bounds, evaluator(rule), incumbents, time_limit_s, seed, tell, sharpen, enough_gap)
+        outcome = search(problem, bounds, evaluator(acting), incumbents, left, seed, tell, sharpen, enough_gap)
     if outcome.best is None:
         if outcome.proven_infeasible:
             return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)
@@ -395,7 +403,7 @@ def _with_flips(
 
 
 def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule) -> Gain | None:
-    lowered = lower(work, machine)
+    lowered = lower(work, machine, rule)
     problem = _under(rule, lowered.problem)
     timeline = simulate(problem, make_plan(problem, decision), rule)
     found = baselines(problem, lowered.loops, rule, serial=False)

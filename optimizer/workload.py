@@ -15,8 +15,8 @@ from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from hexloom.formulations.problem import MAX_UNITS
 from hexloom.hwmodels.plain_data import PlainLoader, extent_fault, unreadable
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels import Copy, Explicit, MatmulW4A16, RmsNorm
-from hexloom.optimizer.kernels.spec import Microseconds, Name, Spec, explain
+from hexloom.optimizer.kernels import Copy, Explicit, Gemv, MatmulW4A16, RmsNorm
+from hexloom.optimizer.kernels.spec import Factor, GigabytesPerSecond, Microseconds, Name, Spec, explain
 
 LONGEST_FLOW_YAML = 100_000
 """Characters up to which text that begins like JSON, and is none, is tried as YAML."""
@@ -40,11 +40,12 @@ Task = Annotated[
     Annotated[MatmulW4A16, Tag("matmul_w4a16")]
     | Annotated[RmsNorm, Tag("rmsnorm")]
     | Annotated[Copy, Tag("copy")]
+    | Annotated[Gemv, Tag("gemv")]
     | Annotated[Explicit, Tag("explicit")],
     Discriminator(
         _kernel,
         custom_error_type="unknown_kernel",
-        custom_error_message="there is no such kernel; known: matmul_w4a16, rmsnorm, copy, or ops of your own",
+        custom_error_message="there is no such kernel; known: matmul_w4a16, rmsnorm, copy, gemv, or ops of your own",
     ),
 ]
 
@@ -57,10 +58,29 @@ class UserEngine(Spec):
     kind: Literal["worker", "resource"] = "resource"
 
 
+class UserChannel(Spec):
+    """A bandwidth beside the machine's ``ddr``, ``l2_read`` and ``l2_write`` that ops share."""
+
+    name: Name
+    rate_gb_s: Annotated[GigabytesPerSecond, Field(gt=0, le=10**9)]
+
+
+class Slows(Spec):
+    """While an op of class ``cause`` works, ops of class ``victim`` work at ``factor`` of their speed.
+
+    Several causes multiply; what a slowed op demands of channels falls with its speed.
+    """
+
+    victim: Name
+    cause: Name
+    factor: Factor
+
+
 class Workload(Spec):
     """Tasks whose inputs are ready and that do not depend on each other.
 
-    ``hw`` is the machine when none is named beside the file; ``tick_us`` forces the length of a tick.
+    ``hw`` is the machine when none is named beside the file; ``tick_us`` forces the length of a tick. ``channels`` and
+    ``interference`` say what else than engines and DDR the ops share.
     """
 
     schema_: Literal["hexloom.workload/1"] = Field(default="hexloom.workload/1", alias="schema")
@@ -69,6 +89,8 @@ class Workload(Spec):
     hw: Name | None = None
     tick_us: Microseconds | None = None
     engines: tuple[UserEngine, ...] = ()
+    channels: tuple[UserChannel, ...] = ()
+    interference: tuple[Slows, ...] = ()
     tasks: tuple[Task, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -76,6 +98,7 @@ class Workload(Spec):
         for kind, names in (
             ("task", [task.name for task in self.tasks]),
             ("engine", [engine.name for engine in self.engines]),
+            ("channel", [channel.name for channel in self.channels]),
         ):
             for name in names:
                 if names.count(name) > 1:

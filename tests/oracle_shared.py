@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.problem import Mode, Problem
 
-MOST_STATES = 30_000
+MOST_STATES = 8_000
 
 FRESH, PREPARE, WORK, ISSUE, ASKED, THERE, POLL, KNOWN = range(8)
 

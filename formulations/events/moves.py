@@ -35,6 +35,9 @@ class Moves(Protocol):
     def least_end(self, state: State) -> float:
         """Return the least time at which any continuation can end."""
 
+    def sharpened(self, state: State) -> float:
+        """Return what can be said at more cost, for states that are gone on from; 0 if nothing."""
+
 
 class Unslowed:
     """Moves where every op takes the time of its mode: whole ticks."""
@@ -67,3 +70,8 @@ class Unslowed:
     def least_end(self, state: State) -> float:
         """Return the least time at which any continuation can end."""
         return least_end(self._tables, state)
+
+    def sharpened(self, state: State) -> float:
+        """Return that there is no more to say."""
+        del state
+        return 0.0

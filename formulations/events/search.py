@@ -1,4 +1,4 @@
-"""Branch and bound over events: the exact best plan of about ten ops under rule ``none``.
+"""Branch and bound over events: the exact best plan of about ten ops, more where they share channels.
 
 The class is that of the plan language: every action begins at the entry, when something observable happens, or not
 before a later such event. A state is left out when it was reached before at the same or an earlier time; times count
@@ -8,8 +8,9 @@ work neither is better, because a transfer that is issued earlier can take the p
 Where no two transfers can want one pipe unit (`Tables.monotone`), all times are longest paths over the orders of the
 decision, so an action may be told to begin only when one of its own reasons comes true: an input is known, one of its
 lanes is released, a buffer has died, a share has been given back. Of a decision without guards the simulator gives
-exactly such a run, and guards can only delay it. With a contended pipe this does not hold, and every action may be
-held back to every event.
+exactly such a run, and guards can only delay it. With a contended pipe this does not hold, nor where ops that share
+channels slow each other (`hexloom.formulations.events.working`), and every action may be held back to every event.
+What is proven is then of the event-driven class, and of any start times only where it meets a lower bound.
 """
 
 from __future__ import annotations
@@ -194,7 +195,7 @@ class _Search:
         moves, grain = self.moves, self.moves.grain
         while stack and not self.limit.stopped and self.upper > self.lower:
             bound, state = stack.pop()
-            if bound >= self.upper - grain:
+            if bound >= self.upper - grain or moves.sharpened(state) >= self.upper - grain:
                 continue
             found: list[tuple[float, int, int, State]] = []
             for serial, after in enumerate(self._rounds(state)):

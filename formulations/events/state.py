@@ -172,8 +172,8 @@ def key_of(tables: Tables, state: State) -> tuple[object, ...]:
     return tuple(ops), tuple(lanes), flags, pipes, pending, places
 
 
-def begin(tables: Tables, state: State, i: int, m: int) -> None:
-    """Note that op ``i`` begins in mode ``m``, and with it the buffers that nobody used before."""
+def begin(tables: Tables, state: State, i: int, m: int, way: Way) -> None:
+    """Note that op ``i`` begins in mode ``m``, with its shares and the buffers that nobody used before."""
     state.fresh &= ~(1 << i)
     state.mode[i] = m
     state.rank += 1
@@ -182,15 +182,13 @@ def begin(tables: Tables, state: State, i: int, m: int) -> None:
             state.alive |= 1 << b
             state.used += tables.size[b]
             state.born[b] = state.rank
-    way = tables.ways[i][m]
-    assert way is not None
     for share, amount in way.shares:
         state.shares[share] -= amount
 
 
 def start(tables: Tables, state: State, i: int, m: int, way: Way, lanes: tuple[tuple[int, ...], ...]) -> None:
     """Let op ``i`` begin in mode ``m`` on ``lanes``, per ask of the mode."""
-    begin(tables, state, i, m)
+    begin(tables, state, i, m, way)
     now = state.now
     if way.owner >= 0:
         if way.issue == 0:

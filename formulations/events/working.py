@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, NamedTuple
 
+from hexloom.formulations.events.prices import Prices
 from hexloom.formulations.events.remaining import Remaining
 from hexloom.formulations.events.state import (
     ARRIVED,
@@ -102,6 +103,7 @@ class Working:
             for op, ways in zip(problem.ops, tables.ways, strict=True)
         ]
         self._remaining = Remaining(tables, speeds)
+        self._prices = Prices(tables, self.courses, speeds)
 
     def _course(self, mode: Mode, way: Way) -> Course:
         load = self.speeds.load_of(mode)
@@ -128,7 +130,7 @@ class Working:
     def start(self, state: State, i: int, m: int, way: Way, lanes: tuple[tuple[int, ...], ...]) -> None:
         """Let op ``i`` begin in mode ``m`` on ``lanes``, per ask of the mode."""
         assert isinstance(state, WorkingState)
-        begin(self.tables, state, i, m)
+        begin(self.tables, state, i, m, way)
         if way.owner >= 0:
             if way.issue == 0:
                 self._queue(state, i, way)
@@ -178,7 +180,7 @@ class Working:
             if least < 0:
                 return False
             state.now += least
-            state.seen = state.released = 0
+            state.seen = state.released = state.returned = 0
             state.freed = state.entry = False
             blur = BLUR * (1 + state.now)
             for i, speed in pace:
@@ -313,4 +315,9 @@ class Working:
     def least_end(self, state: State) -> float:
         """Return the least time at which any continuation can end."""
         assert isinstance(state, WorkingState)
-        return self._remaining.least_end(state)
+        return max(self._remaining.least_end(state), state.now + self._prices.least_left(state))
+
+    def sharpened(self, state: State) -> float:
+        """Return what can be said at more cost."""
+        assert isinstance(state, WorkingState)
+        return state.now + self._prices.sharpened(state)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from hexloom.optimizer.kernels.explicit import Explicit
+from hexloom.optimizer.kernels.gemv import Gemv
 from hexloom.optimizer.kernels.matmul_w4a16 import MatmulW4A16
 from hexloom.optimizer.kernels.rows import Copy, RmsNorm
 
-KERNELS: dict[str, type[MatmulW4A16] | type[RmsNorm] | type[Copy]] = {
+KERNELS: dict[str, type[MatmulW4A16] | type[RmsNorm] | type[Copy] | type[Gemv]] = {
     "matmul_w4a16": MatmulW4A16,
     "rmsnorm": RmsNorm,
     "copy": Copy,
+    "gemv": Gemv,
 }
 
-__all__ = ["KERNELS", "Copy", "Explicit", "MatmulW4A16", "RmsNorm"]
+__all__ = ["KERNELS", "Copy", "Explicit", "Gemv", "MatmulW4A16", "RmsNorm"]

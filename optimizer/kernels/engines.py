@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
 
 HVX, HMX, DMA = "hvx", "hmx", "dma"
+DDR, L2_READ, L2_WRITE = "ddr", "l2_read", "l2_write"
+
+Moves = tuple[tuple[str, int], ...]
+"""(channel, bytes)."""
 
 Direction = Literal["read", "write"]
 
@@ -21,15 +25,21 @@ def dma_queue(unit: int) -> str:
     return f"dma_queue{unit}"
 
 
-def hvx_gang(machine: Machine, us: Fraction, workers: int, *, given: bool = False) -> ModeDraft:
+def through_l2(*, read: int = 0, written: int = 0) -> Moves:
+    """Return the moves of vector work that reads and writes DDR through L2: the bytes pass L2 and DDR."""
+    found = ((DDR, read + written), (L2_READ, read), (L2_WRITE, written))
+    return tuple((channel, n_bytes) for channel, n_bytes in found if n_bytes)
+
+
+def hvx_gang(machine: Machine, us: Fraction, workers: int, *, given: bool = False, moves: Moves = ()) -> ModeDraft:
     """Run one job on all ``workers`` together, who meet at its end: it costs a fork and a join."""
     uses = (UseDraft(HVX, us, workers, tuple(range(workers))),)
-    return ModeDraft(uses, us, overhead_us=cost.overhead_us(machine, "fork_join"), given=given)
+    return ModeDraft(uses, us, overhead_us=cost.overhead_us(machine, "fork_join"), given=given, moves=moves)
 
 
-def hvx_slice(us: Fraction, worker: int) -> ModeDraft:
+def hvx_slice(us: Fraction, worker: int, moves: Moves = ()) -> ModeDraft:
     """Run one worker's own part; nothing is forked or joined."""
-    return ModeDraft((UseDraft(HVX, us, 1, (worker,)),), us)
+    return ModeDraft((UseDraft(HVX, us, 1, (worker,)),), us, moves=moves)
 
 
 def handover_us(machine: Machine) -> Fraction:
@@ -55,7 +65,7 @@ def transfer(machine: Machine, owner: int, row_bytes: int, rows: int, direction:
     """Transfer ``rows`` rows in 2-D on the queue of HVX worker ``owner``.
 
     The queue is busy for every row and its fixed cost, the pipe all queues share only for the bytes; so several
-    queues together can fill the pipe although one alone cannot.
+    queues together can fill the pipe although one alone cannot. DMA goes past L2, so its bytes load DDR alone.
     """
     queue_us = cost.dma_queue_us(machine, row_bytes, rows)
     pipe_us = cost.dma_pipe_us(machine, row_bytes * rows, direction)
@@ -67,6 +77,7 @@ def transfer(machine: Machine, owner: int, row_bytes: int, rows: int, direction:
         issue_us=cost.overhead_us(machine, "dma_issue"),
         poll_us=cost.overhead_us(machine, "event_poll"),
         name=f"owner{owner}",
+        moves=((DDR, row_bytes * rows),),
     )
 
 

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from hexloom.hwmodels import cost
+from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft, check_count
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import DMA, HMX, HVX, dma_queue, handover_us, transfer
-from hexloom.optimizer.kernels.spec import Bytes, Count, Microseconds, Name, Spec
+from hexloom.optimizer.kernels.spec import Bytes, ClassName, Count, Microseconds, Name, Rate, Spec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexloom.hwmodels import Machine
 
 INDEX = re.compile(r"\{([a-z]\w*)(?:([+\-%])(\d+))?\}")
@@ -45,6 +48,9 @@ class OpSpec(Spec):
     Its time is ``duration_us``, or comes from the machine: ``transfer_bytes`` in ``rows`` rows for DMA, ``macs``
     for HMX (fp16). ``owner`` is the HVX worker whose queue a DMA op uses; without it the op is taken by worker 0.
     ``also`` are further engines held for the same time. ``latency_us``: when the result can be used, if later.
+
+    What it shares with others while it works: ``channels`` are rates (``ddr: 20GB/s``), ``bytes`` what it moves in all
+    (``ddr: 4MiB``); the ``transfer_bytes`` of DMA load ``ddr`` by themselves. ``class`` is its name in `interference`.
     """
 
     name: Name
@@ -59,6 +65,9 @@ class OpSpec(Spec):
     direction: Literal["read", "write"] = "read"
     owner: int = Field(default=0, ge=0)
     also: dict[Name, Count] = Field(default_factory=dict)
+    channels: dict[Name, Rate] = Field(default_factory=dict)
+    bytes: dict[Name, Bytes] = Field(default_factory=dict)
+    class_: ClassName = Field(default="", alias="class")
     alternatives: tuple[ModeSpec, ...] = ()
     after: tuple[Name, ...] = ()
     buffers: tuple[Name, ...] = ()
@@ -108,9 +117,11 @@ class Explicit(Spec):
     today: Literal["file_order", "one_stage_at_a_time"] = "file_order"
     copies: Count = 1
 
-    def expand(self, machine: Machine, engines: dict[str, int] | None = None) -> TaskDraft:
-        """Return the ops with all loops unrolled; ``engines`` are the user's own, by units."""
-        unroller = _Unroller(self.name, machine, engines or {})
+    def expand(
+        self, machine: Machine, engines: dict[str, int] | None = None, channels: Sequence[str] = ()
+    ) -> TaskDraft:
+        """Return the ops with all loops unrolled; ``engines`` are the user's own, by units, ``channels`` all names."""
+        unroller = _Unroller(self.name, machine, engines or {}, channels)
         unroller.buffers_of(self.buffers, {})
         unroller.ops_of(self.ops, {}, ())
         ops = unroller.finished()
@@ -123,8 +134,8 @@ class Explicit(Spec):
 
 
 class _Unroller:
-    def __init__(self, task: str, machine: Machine, engines: dict[str, int]) -> None:
-        self.task, self.machine = task, machine
+    def __init__(self, task: str, machine: Machine, engines: dict[str, int], channels: Sequence[str]) -> None:
+        self.task, self.machine, self.channels = task, machine, channels
         self.units = {HVX: machine.hvx_contexts, HMX: machine.hmx_units, **engines}
         self.buffers: dict[str, BufferDraft] = {}
         self.ops: list[OpDraft] = []
@@ -187,6 +198,8 @@ class _Unroller:
             buffers.append(scratch)
         after = tuple(a for a in (self._name(n, index) for n in spec.after) if a is not None)
         modes = (self._mode(spec, name), *(self._alternative(m, k, name) for k, m in enumerate(spec.alternatives)))
+        if spec.channels or spec.bytes or spec.class_:
+            modes = tuple(replace(m, moves=self._moves(spec, m, name), op_class=spec.class_) for m in modes)
         self.ops.append(OpDraft(name, modes, stage, tile, after, tuple(buffers), spec.deadline_us))
 
     def _name(self, text: str, index: dict[str, int]) -> str | None:
@@ -237,6 +250,27 @@ class _Unroller:
         self._not_before(latency, spec.duration_us, op)
         use = UseDraft(spec.engine, spec.duration_us, units)
         return ModeDraft((use,), latency, name=f"alternative{number}", given=True)
+
+    def _moves(self, spec: OpSpec, mode: ModeDraft, op: str) -> tuple[tuple[str, int | Fraction], ...]:
+        """Return the bytes through each channel in any mode; a transfer's own bytes stay."""
+        where = f"task {self.task!r}, op {op!r}"
+        moves: dict[str, int | Fraction] = dict(mode.moves)
+        for key, given in (("channels", spec.channels), ("bytes", spec.bytes)):
+            for name, amount in given.items():
+                if name not in self.channels:
+                    near = did_you_mean(name, self.channels)
+                    raise InvalidInputError(
+                        f"{where}: there is no channel {name!r}{near}; known: {', '.join(self.channels)}"
+                    )
+                if name in moves:
+                    twice = "'transfer_bytes'" if name in dict(mode.moves) else "'channels'"
+                    raise InvalidInputError(
+                        f"{where}: {twice} and {key!r} both say what it moves of {name!r}; drop one"
+                    )
+                if amount and not mode.latency_us:
+                    raise InvalidInputError(f"{where}: it takes no time, so it moves nothing of {name!r}; drop {key!r}")
+                moves[name] = amount * mode.latency_us if key == "channels" else amount
+        return tuple(moves.items())
 
     def _not_before(self, latency: Fraction, us: Fraction, op: str) -> None:
         if latency < us:

@@ -15,12 +15,10 @@ from hexloom.hwmodels import cost
 from hexloom.hwmodels.quantity import format_bytes
 from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker
-from hexloom.optimizer.kernels.spec import Count, Name, Spec, workers_of
+from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker, through_l2
+from hexloom.optimizer.kernels.spec import ClassName, Count, Name, Spec, workers_of
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from hexloom.hwmodels import Machine
 
 WeightType = Literal["q4_0", "q8_0", "f16"]
@@ -60,6 +58,7 @@ class MatmulW4A16(Spec):
     depth: Depth = Depth()
     dma_owner: int = Field(default=0, ge=0)
     fixed_owner: bool = False
+    class_: ClassName = Field(default="", alias="class")
     copies: Count = 1
 
     def expand(self, machine: Machine) -> TaskDraft:
@@ -203,7 +202,7 @@ class _Expansion:
             )
             store[c] = self._op(
                 f"store.{c}",
-                hvx_gang(self.machine, self._store_us(rows * width), self.workers),
+                self._store(rows * width),
                 "store",
                 c,
                 (job[c],),
@@ -234,9 +233,11 @@ class _Expansion:
         ddr_bytes = TILE_BYTES[spec.weight_type][0]
         return tuple(self.transfer(w, ddr_bytes, tiles, "read") for w in (spec.dma_owner, *others))
 
-    def _store_us(self, elements: int) -> Fraction:
+    def _store(self, elements: int) -> ModeDraft:
+        """Return the conversion to f32 and the store of it, by plain vector stores through L2."""
         compute = cost.hvx_us(self.machine, "hvx_output", elements, self.workers)
-        return max(compute, cost.l2_write_us(self.machine, elements * 4))
+        us = max(compute, cost.l2_write_us(self.machine, elements * 4))
+        return hvx_gang(self.machine, us, self.workers, moves=through_l2(written=elements * 4))
 
     def _scales(self) -> str:
         return self.out.buffer("scales", SCALES_BYTES, self.tile_align, self.tile_align)

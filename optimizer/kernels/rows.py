@@ -10,11 +10,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from pydantic import Field
+
 from hexloom.hwmodels import cost
 from hexloom.optimizer.draft import Builder, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels.engines import Transfers, hvx_gang, hvx_slice
-from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec, workers_of
+from hexloom.optimizer.kernels.engines import DDR, L2_READ, L2_WRITE, Transfers, hvx_gang, hvx_slice, through_l2
+from hexloom.optimizer.kernels.spec import ClassName, Count, Microseconds, Name, Spec, workers_of
 
 if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
@@ -39,6 +41,7 @@ class RowKernel(Spec):
     depth: Count = 2
     workers: Count | None = None
     duration_us: Microseconds | None = None
+    class_: ClassName = Field(default="", alias="class")
     copies: Count = 1
 
     def expand(self, machine: Machine) -> TaskDraft:
@@ -58,16 +61,20 @@ class RowKernel(Spec):
         loop: list[str] = []
         for tile, row in enumerate(range(0, self.rows, step)):
             rows = min(step, self.rows - row)
+            n_bytes = rows * self.cols * self.element_bytes
             if self.duration_us is not None:
                 us = self.duration_us * Fraction(rows, self.rows)
+                # A time below what the bytes need says that some of them never left L2.
+                most = cost.channel_mb_s(machine)
+                n_bytes = min(n_bytes, int(us * min(most[L2_READ], most[L2_WRITE], most[DDR] // 2)))
             else:
-                n_bytes = rows * self.cols * self.element_bytes
                 us = max(
                     cost.hvx_us(machine, self.rate, rows * self.cols, workers),
                     cost.l2_read_us(machine, n_bytes, workers),
                     cost.l2_write_us(machine, n_bytes),
+                    cost.ddr_us(machine, 2 * n_bytes),
                 )
-            mode = hvx_gang(machine, us, workers)
+            mode = hvx_gang(machine, us, workers, moves=through_l2(read=n_bytes, written=n_bytes))
             loop.append(out.op(f"compute.{tile}", mode, stage="compute", tile=tile))
         return out.task(loop)
 

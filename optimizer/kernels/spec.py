@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from hexloom.hwmodels.quantity import exact, parse_bytes
+from hexloom.hwmodels.quantity import exact, parse_bytes, parse_rate
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -27,10 +27,23 @@ if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
 
 
+LARGEST_DENOMINATOR = 999_999_999
+"""Of a factor between classes of ops: what a problem holds."""
+
+
 def _not_negative(value: Any) -> Fraction:
     number = exact(value)
     if number < 0:
         raise ValueError(f"must not be negative, got {value}")
+    return number
+
+
+def _part_of_one(value: Any) -> Fraction:
+    number = exact(value)
+    if not 0 < number <= 1:
+        raise ValueError(f"must be above 0 and at most 1, got {value}")
+    if number.denominator > LARGEST_DENOMINATOR:
+        raise ValueError(f"has too many digits, write at most 9 of them, got {value}")
     return number
 
 
@@ -44,6 +57,24 @@ Microseconds = Annotated[
     PlainSerializer(_plain_number),
     WithJsonSchema({"type": ["number", "string"], "description": "microseconds, decimals are exact"}),
 ]
+GigabytesPerSecond = Annotated[
+    Fraction,
+    BeforeValidator(_not_negative),
+    PlainSerializer(_plain_number),
+    WithJsonSchema({"type": ["number", "string"], "description": "10^9 bytes a second, decimals are exact"}),
+]
+Rate = Annotated[
+    Fraction,
+    BeforeValidator(parse_rate),
+    PlainSerializer(lambda rate: f"{_plain_number(rate)}MB/s"),
+    WithJsonSchema({"type": "string", "description": "a rate with its unit: 20GB/s or 800MB/s"}),
+]
+Factor = Annotated[
+    Fraction,
+    BeforeValidator(_part_of_one),
+    PlainSerializer(_plain_number),
+    WithJsonSchema({"type": ["number", "string"], "description": "above 0, at most 1: 0.85 or 17/20"}),
+]
 Bytes = Annotated[
     int,
     BeforeValidator(parse_bytes),
@@ -52,8 +83,11 @@ Bytes = Annotated[
 Count = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
 ONE_LINE = r"^[^\x00-\x1f]+$"
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=ONE_LINE)]
+ClassName = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+"""What `interference` calls ops; empty for none."""
 
-KINDS = {"tasks": ("explicit", "matmul_w4a16", "rmsnorm", "copy"), "ops": ("op", "loop")}
+
+KINDS = {"tasks": ("explicit", "matmul_w4a16", "rmsnorm", "copy", "gemv"), "ops": ("op", "loop")}
 """What stands in a path of pydantic behind a position in these lists, and not in the file."""
 
 MOST_FAULTS = 10

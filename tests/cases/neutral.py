@@ -4,6 +4,8 @@ Closed against unknown keys like every input of hexloom. Rules of the form that 
 
 - ``hmx``, ``hvx`` and ``dma`` are threads with queues; other engines are counted units without a thread;
 - ``ddr_bw`` becomes an engine with that many units, of which a task holds ``bw``;
+- ``ddr_bytes_per_ns`` becomes channel ``ddr``, through which a task moves ``bytes`` while it runs;
+- ``tick: ns`` says that ticks are nanoseconds;
 - a gang becomes one op of as many units as it has members;
 - buffers with a ``life`` are used by a chain of ops, one per interval between two ends of lives;
 - a reserved block is a pinned buffer; with ``from`` and ``to`` it is used by an op that deadlines hold in its place.
@@ -18,7 +20,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from hexloom.formulations.problem import Buffer, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+from hexloom.formulations.problem import Buffer, Channel, Engine, Mode, Op, Precedence, Problem, Pull, Scratchpad, Use
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import Bytes, Count, Microseconds, Name, Spec, explain
 
@@ -33,6 +35,7 @@ class MachineForm(Spec):
     align: Count = 1
     round_size: bool = False
     ddr_bw: Count | None = None
+    ddr_bytes_per_ns: Microseconds | None = None
 
 
 class AltForm(Spec):
@@ -48,6 +51,7 @@ class TaskForm(Spec):
     bufs: tuple[Name, ...] = ()
     scratch: Bytes = 0
     bw: int = Field(default=0, ge=0)
+    bytes: Bytes = 0
     also: tuple[Name, ...] = ()
     alt: tuple[AltForm, ...] = ()
     deadline: Microseconds | None = None
@@ -83,7 +87,7 @@ class ReservedForm(Spec):
 class Form(Spec):
     machine: MachineForm = MachineForm()
     unit: Literal["us"] | None = None
-    tick: Microseconds | None = None
+    tick: Microseconds | Literal["ns"] | None = None
     tasks: tuple[TaskForm, ...] = ()
     bufs: tuple[BufForm, ...] = ()
     reserved: tuple[ReservedForm, ...] = ()
@@ -188,8 +192,9 @@ class _Mapping:
         ]
         return Problem(
             name="case",
-            tick_us=None if self.form.unit is None else str(self.tick),
+            tick_us="1/1000" if self.form.tick == "ns" else None if self.form.unit is None else str(self.tick),
             engines=tuple(engines),
+            channels=() if machine.ddr_bytes_per_ns is None else (self._channel(machine.ddr_bytes_per_ns),),
             ops=tuple(self.ops),
             precedences=tuple(self.edges),
             buffers=(*buffers, *self.scratch, *reserved),
@@ -200,7 +205,7 @@ class _Mapping:
         """Return the largest tick that represents every time; in a form without unit a time is in ticks."""
         times = [way.dur for task in self.form.tasks for way in task.ways]
         times += [task.deadline for task in self.form.tasks if task.deadline is not None]
-        if self.form.tick is not None:
+        if self.form.tick not in (None, "ns"):
             raise InvalidInputError("a forced tick belongs to a workload file")
         bottom = math.lcm(*(t.denominator for t in times))
         if self.form.unit is None:
@@ -221,7 +226,9 @@ class _Mapping:
             ticks = int(way.dur / self.tick)
             uses = [Use(engine=e, ticks=ticks, units=len(members)) for e in (way.eng, *first.also)]
             uses += [Use(engine=DDR, ticks=ticks, units=bw)] if bw else []
-            modes.append(Mode(name=way.eng, uses=tuple(uses), latency_ticks=ticks))
+            moved = sum(task.bytes for task in members)
+            pulls = (Pull(channel="ddr", rate=moved * 1000 // ticks),) if moved else ()
+            modes.append(Mode(name=way.eng, uses=tuple(uses), latency_ticks=ticks, pulls=pulls))
         deadlines = [int(task.deadline / self.tick) for task in members if task.deadline is not None]
         self.ops.append(
             Op(
@@ -247,6 +254,9 @@ class _Mapping:
                         granule_bytes=machine.align if machine.round_size else 1,
                     )
                 )
+
+    def _channel(self, bytes_per_ns: Fraction) -> Channel:
+        return Channel(name="ddr", capacity=int(bytes_per_ns * 1000))
 
     def _lives(self) -> None:
         if self.form.tasks:

@@ -31,6 +31,7 @@ from hexloom.formulations import portfolio
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat.guard import Guard, Outcome
 from hexloom.formulations.flat.model import FlatModel, FlatOptions, FlatSolution
+from hexloom.hwmodels import load_hw
 from hexloom.hwmodels.quantity import parse_bytes
 from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.check import check_plan
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexloom.formulations.bounds import Bounds
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Problem, Rule
 
     Case = Callable[[str], Any]
 
@@ -360,10 +361,10 @@ def test_sol_06_a_verdict_against_a_verified_plan(
     assert "internal error: solver verdict contradicts a verified plan" in out
 
 
-def without_scratchpad(problem: Problem) -> Bounds:
+def without_scratchpad(problem: Problem, rule: Rule) -> Bounds:
     """Leave something to prove."""
-    bounds = lower_bounds(problem)
-    return replace(bounds, found=tuple(b for b in bounds.found if b.name != "scratchpad"))
+    bounds = lower_bounds(problem, rule)
+    return replace(bounds, found=tuple(b for b in bounds.found if b.name not in ("scratchpad", "turns")))
 
 
 def blocks(count: int, tiles: int) -> dict[str, Any]:
@@ -498,6 +499,35 @@ def test_perf_01_direct_or_staged(case: Case) -> None:
     always = [task | {"alt": task["alt"][1:]} for task in tasks]
     staged = solve(to_problem({"machine": data["machine"], "unit": "us", "tasks": always}))
     assert staged.makespan_us == Fraction("1237.1")
+
+
+def test_perf_04_decode_is_bound_by_bytes(case: Case) -> None:
+    """Eight loads of 38,462 ns one after the other and the last 10,000 ns of vector work, whatever HVX there is."""
+    data = case("PERF-04")
+    schedule = schedule_of(data)
+    assert (schedule.status, schedule.makespan, schedule.certificate) == ("OPTIMAL", 317_696, "arithmetic")
+    best = schedule.bounds[0]
+    assert (best.engine, best.detail) == ("dma", "engine dma: head 0 us + load 307.696 us + tail 10 us")
+    assert f"{8 * 38_462 / 317_696:.1%}" == "96.9%"
+    (ddr,) = schedule.problem.channels
+    assert ddr.capacity == 26_000
+    load = next(row for row in schedule.bounds if row.engine == "ddr")
+    assert float(load.ticks) == pytest.approx(8 * 38_462, rel=1e-4)  # all but what rounding a rate to MB/s takes
+    assert schedule_of(data, machine={**data["machine"], "hvx": 2}).makespan == 317_696
+    faster = [{**task, "dur": 5_000} if task["eng"] == "hvx" else task for task in data["tasks"]]
+    assert schedule_of(data, tasks=faster).makespan == 312_696
+
+
+def test_perf_04_the_weights_of_a_token(case: Case) -> None:
+    """2.11 GiB at 26 GB/s are 87.1 ms, however many engines pull: at most 11.5 tokens a second."""
+    case("PERF-04")
+    machine = load_hw("hexagon-v81").with_values({"ddr.total_gb_s": 26})
+    half = 2_265_595_249 // 2
+    ops = [{"name": e, "engine": e, "duration_us": 1, "bytes": {"ddr": half}} for e in ("hvx", "hmx")]
+    result = solve(Workload.from_data({"name": "token", "tasks": [{"name": "token", "ops": ops}]}), machine)
+    assert result.makespan_us is not None and result.status == "OPTIMAL"
+    assert float(result.makespan_us) / 1000 == pytest.approx(87.1, abs=0.05)
+    assert 1e6 / float(result.makespan_us) == pytest.approx(11.5, abs=0.05)
 
 
 def test_perf_10_the_other_engine_for_the_head(case: Case) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, event, given, settings
+from in_process import InProcess
 from oracle import OracleLimit, Witness, faults, optimum
 from ortools.sat.python import cp_model
 from strategies import problems
@@ -16,17 +17,13 @@ from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.flat.extract import decision_of
-from hexloom.formulations.flat.guard import Outcome
 from hexloom.formulations.flat.model import FlatModel, FlatOptions, FlatSolution
 from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hexloom.formulations.decision import Simulated
-    from hexloom.formulations.flat.guard import Job
     from hexloom.formulations.problem import Problem
 
 SECONDS = 20.0
@@ -145,30 +142,6 @@ def test_no_plan_is_cut_off(problem: Problem) -> None:
     simulated = evaluate(problem, decision)
     for addresses in (False, True):
         assert accepts(problem, decision, simulated, addresses=addresses)
-
-
-class InProcess:
-    """The guard without its process: a new one for every example would take a second each."""
-
-    def __enter__(self) -> InProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def solve(self, job: Job, on_solution: Callable[[FlatSolution], None] | None = None) -> Outcome:
-        flat = FlatModel(job.problem, job.heads_tails, job.options)
-        if job.incumbent is not None:
-            flat.hint(*job.incumbent)
-        seen: list[FlatSolution] = []
-
-        def take(solution: FlatSolution) -> None:
-            seen.append(solution)
-            if on_solution is not None:
-                on_solution(solution)
-
-        status, bound = flat.solve(take)
-        return Outcome(status, bound, seen[-1] if seen else None)
 
 
 def compare_whole(problem: Problem) -> None:

@@ -14,8 +14,10 @@ from oracle_shared import shares, speeds_of
 from shared_strategies import SHARING_RULES, decisions, sharing_problems
 
 from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.event_order_lp import polished
 from hexloom.formulations.events.search import SearchLimits, search_events
+from hexloom.optimizer.certificate import check_certificate
 from hexloom.optimizer.evaluate import evaluator
 
 if TYPE_CHECKING:
@@ -66,8 +68,11 @@ def check_order_of_optima(problem: Problem, rule: Rule) -> None:
     except TooManyOrders:
         assume(False)
         raise
-    bounds = lower_bounds(problem)
-    assert bounds.best.ticks <= best
+    bounds = lower_bounds(problem, rule)
+    assert bounds.best.ticks <= best, bounds.best
+    priced = configuration_bound(problem, bounds.heads_tails, rule, deterministic=True)
+    assert priced is None or priced[0].ticks <= best, priced
+    assert priced is None or not check_certificate(problem, priced[1], rule)
     found = search_events(problem, bounds.heads_tails, evaluator(rule), None, 0, SearchLimits(), rule)
     assert found.proven and found.best is not None
     assert float(best) <= found.best[1].makespan * (1 + 1e-9)

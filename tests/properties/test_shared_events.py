@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from oracle import plan_faults
 from oracle_shared import TooMany, best_plan, best_run, replay
 from shared_strategies import SHARING_RULES, decisions, sharing_problems
+from strategies import scratchpad_buffers
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.events.search import EventFound, SearchLimits, search_events
+from hexloom.formulations.problem import Engine, Problem, Use
 from hexloom.optimizer.evaluate import evaluator
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.simulate import simulate
@@ -20,13 +23,13 @@ from hexloom.optimizer.simulate import simulate
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hexloom.formulations.problem import Problem, Rule
+    from hexloom.formulations.problem import Rule
 
 CI = os.environ.get("HYPOTHESIS_PROFILE") == "ci"
 
 
 def searched(problem: Problem, rule: Rule, states: int = 100_000) -> EventFound:
-    bounds = lower_bounds(problem)
+    bounds = lower_bounds(problem, rule)
     return search_events(problem, bounds.heads_tails, evaluator(rule), None, 0, SearchLimits(states), rule)
 
 
@@ -99,3 +102,33 @@ def test_the_two_plain_ways_agree(problem: Problem, rule: Rule) -> None:
         assert best_plan(problem, rule, 20_000) == best_run(problem, rule)
     except TooMany:
         assume(False)
+
+
+@st.composite
+def roomy_or_tight(draw: st.DrawFn) -> Problem:
+    """Ops that share channels, buffers in a scratchpad, and amounts that ops hold to their end."""
+    problem = draw(sharing_problems(min_ops=2, max_ops=5))
+    buffers, scratchpad = draw(scratchpad_buffers([op.name for op in problem.ops], 3))
+    engines, ops = problem.engines, list(problem.ops)
+    if draw(st.booleans()):
+        engines = (*engines, Engine(name="amount", units=10, kind="share"))
+        for i, op in enumerate(ops):
+            amount = draw(st.sampled_from((0, 3, 5, 8)))
+            mode = op.modes[0]
+            if amount and mode.latency_ticks:
+                uses = (*mode.uses, Use(engine="amount", ticks=mode.latency_ticks, units=amount))
+                ops[i] = op.model_copy(update={"modes": (mode.model_copy(update={"uses": uses}), *op.modes[1:])})
+    changed = {"engines": engines, "ops": tuple(ops), "buffers": buffers, "scratchpad": scratchpad}
+    return Problem.model_validate({name: getattr(problem, name) for name in Problem.model_fields} | changed)
+
+
+@settings(max_examples=100 if CI else 25)
+@given(roomy_or_tight(), SHARING_RULES)
+def test_plans_with_buffers_and_amounts_are_sound_and_take_the_time_found(problem: Problem, rule: Rule) -> None:
+    found = searched(problem, rule, 20_000)
+    event("infeasible" if found.infeasible else "proven" if found.proven else "limit")
+    assert found.proven or found.infeasible or found.states >= 20_000
+    if found.best is not None:
+        plan = make_plan(problem, found.best[0])
+        assert plan_faults(problem, plan) == []
+        assert float(simulate(problem, plan, rule).makespan) == pytest.approx(found.best[1].makespan)

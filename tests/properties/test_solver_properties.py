@@ -17,6 +17,8 @@ from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.local_search import Found, Limit, LocalSearch
 from hexloom.formulations.problem import Buffer, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+from hexloom.formulations.rings import kinds_of, ring_sizes
+from hexloom.formulations.urgency import turn_orders
 from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.simulate import Timeline, simulate
@@ -62,13 +64,29 @@ def policies(draw: DrawFn, problem: Problem) -> Policy:
         places = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] < pair[1])
         order = problem.topological_order
         guards = tuple((order[a], order[b]) for a, b in draw(st.lists(places, max_size=2, unique=True)))
-    return Policy(priority, modes, guards)
+    turns = draw(st.sampled_from(((), (), *turn_orders(problem))))
+    rings: tuple[tuple[int, ...], ...] = ()
+    if turns and draw(st.booleans()):
+        kinds = kinds_of(problem, turns)
+        sizes = [ring_sizes(problem, kinds, turns, k) for k in range(len(turns))]
+        rings = tuple(draw(st.sampled_from(of)) for of in sizes) if all(sizes) else ()
+    return Policy(
+        priority,
+        modes,
+        guards,
+        careful=draw(st.booleans()),
+        depth=draw(st.sampled_from((None, None, 1, 2))),
+        turns=turns,
+        foresight=draw(st.booleans()),
+        rings=rings,
+        reserve=draw(st.booleans()),
+    )
 
 
 @st.composite
 def decided(draw: DrawFn, **kwargs: Any) -> tuple[Problem, Decision]:
     """A problem and a decision of the list scheduler for it."""
-    problem = draw(problems(**kwargs))
+    problem = draw(problems(**kwargs) | held_through() if not kwargs else problems(**kwargs))
     assume(first_shortfall(problem) is None)
     decision = list_schedule(problem, draw(policies(problem)))
     assume(decision is not None)

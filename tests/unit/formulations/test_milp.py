@@ -12,10 +12,10 @@ from oracle import OracleLimit, optimum
 from strategies import problems
 from unit.small import buffer, held, move, on, problem, run
 
-from hexloom.formulations import milp
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.milp import MilpResult, accepts, cross_check
+from hexloom.formulations.mip_solver import cbc_bound
 from hexloom.formulations.problem import Engine
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def test_no_time_at_all() -> None:
     ],
 )
 def test_the_bound_in_the_log(log: str, bound: float | None) -> None:
-    assert milp._cbc_bound(log) == bound
+    assert cbc_bound(log) == bound
 
 
 @settings(max_examples=max(10, settings().max_examples // 4))

@@ -194,3 +194,8 @@ def test_vector_time_is_linear_in_elements_and_contexts(elements, contexts):
 def test_queue_time_adds_up_over_splits(row_bytes, first, second):
     whole = cost.dma_queue_us(V81, row_bytes, first + second)
     assert whole == cost.dma_queue_us(V81, row_bytes, first) + cost.dma_queue_us(V81, row_bytes, second)
+
+
+def test_channels_have_whole_mb_s():
+    assert cost.channel_mb_s(V75) == {"dma": 59_000, "ddr": 61_900, "l2_read": 32_000, "l2_write": 32_000}
+    assert cost.ddr_us(V75, 61_900) == 1

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexloom.hwmodels import format_bytes, parse_bytes
-from hexloom.hwmodels.quantity import exact
+from hexloom.hwmodels.quantity import exact, parse_rate
 
 
 @pytest.mark.parametrize(
@@ -115,3 +115,19 @@ def test_exact_refuses_numbers_too_long_to_compute_with(value):
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_exact_goes_back_to_the_same_float(value):
     assert float(exact(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("written", "mb_s"),
+    [("20GB/s", 20_000), (" 27.5 GB/s ", 27_500), ("800MB/s", 800), ("0.1GB/s", 100), ("1e-3GB/s", 1), ("0GB/s", 0)],
+)
+def test_rates(written, mb_s):
+    assert parse_rate(written) == mb_s
+
+
+@pytest.mark.parametrize(
+    "written", [20, 1.5, "20", "GB/s", "20GB", "20Gb/s", "-1GB/s", "1.2.3GB/s", True, None, "9" * 500]
+)
+def test_rates_that_are_none(written):
+    with pytest.raises(ValueError, match=r"write|negative"):
+        parse_rate(written)

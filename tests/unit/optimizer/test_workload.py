@@ -120,7 +120,11 @@ def test_faults_of_several_tasks_are_all_named() -> None:
     ("tasks", "keys", "says"),
     [
         ([], {}, "tasks: List should have at least 1 item"),
-        ([{"name": "n", "kernel": "rmsnrm"}], {}, "no such kernel; known: matmul_w4a16, rmsnorm, copy, or ops of"),
+        (
+            [{"name": "n", "kernel": "rmsnrm"}],
+            {},
+            "no such kernel; known: matmul_w4a16, rmsnorm, copy, gemv, or ops of",
+        ),
         ([explicit(OP), explicit(OP)], {}, "two tasks are named 't'; names must differ"),
         ([explicit(OP)], {"engines": [{"name": "e"}, {"name": "e"}]}, "two engines are named 'e'; names must differ"),
         ([explicit(OP)], {"tick_us": 0}, "tick_us must be above 0"),

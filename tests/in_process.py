@@ -1,0 +1,37 @@
+"""The solver of the flat model in this process, for tests that solve many problems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.flat.guard import Outcome
+from hexloom.formulations.flat.model import FlatModel, FlatSolution
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexloom.formulations.flat.guard import Job
+
+
+class InProcess:
+    """The guard without its process: a new one for every example would take a second each."""
+
+    def __enter__(self) -> InProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def solve(self, job: Job, on_solution: Callable[[FlatSolution], None] | None = None) -> Outcome:
+        flat = FlatModel(job.problem, job.heads_tails, job.options)
+        if job.incumbent is not None:
+            flat.hint(*job.incumbent)
+        seen: list[FlatSolution] = []
+
+        def take(solution: FlatSolution) -> None:
+            seen.append(solution)
+            if on_solution is not None:
+                on_solution(solution)
+
+        status, bound = flat.solve(take)
+        return Outcome(status, bound, seen[-1] if seen else None)
