@@ -36,7 +36,7 @@ UNAWARE_SHARE, RIGID_SHARE, EVENT_SHARE = 0.15, 0.1, 0.5
 MANY_OPS = 150
 """From so many ops on list schedules are judged under the rule from the start."""
 
-CAPS: tuple[tuple[Fraction | None, float], ...] = ((Fraction(5, 2), 0.75), (None, 0.15))
+CAPS: tuple[tuple[Fraction | None, float], ...] = ((Fraction(5, 2), 0.5), (None, 0.4))
 """How many times a channel the ops may demand that hold it together, and the share of the time for such plans."""
 
 EVENT_OPS = 14
