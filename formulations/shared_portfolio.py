@@ -39,8 +39,8 @@ MANY_OPS, LISTED_SHARE = 150, 0.8
 EVENT_OPS = 14
 """Up to so many ops the exact search over events is tried."""
 
-SLOWED_OPS, SLOWED_SHARE = 16, 0.3
-"""Up to so many ops CP-SAT is asked what can be gained, for a share of the time: above, it hardly finds anything."""
+SLOWED_OPS, SLOWED_SHARE = 12, 0.3
+"""Up to so many ops CP-SAT is asked what can be gained, for a share of the time: of more it proves nothing."""
 
 MOST_GUARD_WORK = 50_000
 """Guards times ops up to which it is tried which of them can be left out: each costs a simulation."""
