@@ -255,7 +255,7 @@ LFM2 = "LFM2-1.2B per-op profile, SM8750 (v79), llama.cpp 4fc4ec55"
 def alone_us(hw: str, **task: object) -> float:
     """Return the time of one task of the library with today's loop, its entry included."""
     workload = Workload.from_data({"name": "alone", "tasks": [{"name": "task", **task}]})
-    lowered = lower(workload, load_hw(hw))
+    lowered = lower(workload, load_hw(hw), "fluid")
     found, tick = baselines(lowered.problem, lowered.loops, "fluid", serial=False).existing, lowered.problem.tick
     assert found is not None and tick is not None
     return float(found * tick)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Simulated
     from hexloom.formulations.heads_tails import HeadsTails
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Mode, Problem, Use
 
 Guards = tuple[tuple[int, int], ...]
 
@@ -55,7 +55,7 @@ def critical_waiters(problem: Problem, decision: Decision, simulated: Simulated)
     for i, (op, m) in enumerate(zip(problem.ops, decision.modes, strict=True)):
         mode = op.modes[m]
         for use, units in zip(mode.uses, decision.units[i], strict=True):
-            end = simulated.start[i] + mode.overhead_ticks + use.ticks
+            end = _release(mode, use, simulated, i)
             for u in units:
                 released.setdefault((use.engine, u, end), []).append(i)
     givers: dict[int, list[int]] = {}
@@ -87,9 +87,15 @@ def _spans(problem: Problem, decision: Decision, simulated: Simulated, engine: s
     for i, (op, m) in enumerate(zip(problem.ops, decision.modes, strict=True)):
         for use in op.modes[m].uses:
             if use.engine == engine and use.ticks > 0:
-                start = simulated.transfer_start[i]
-                spans.append((start, start + op.modes[m].overhead_ticks + use.ticks, i))
+                spans.append((simulated.transfer_start[i], _release(op.modes[m], use, simulated, i), i))
     return sorted(spans)
+
+
+def _release(mode: Mode, use: Use, simulated: Simulated, i: int) -> float:
+    """Return when op ``i`` gives a unit back; where others slowed it, exact for what is held to the result."""
+    if use.ticks == mode.latency_ticks:
+        return simulated.done[i]
+    return simulated.transfer_start[i] + mode.overhead_ticks + use.ticks
 
 
 def _pulling(problem: Problem, decision: Decision, simulated: Simulated, channel: str) -> list[Span]:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 Moment = int | Fraction
 """A point in time, or a length of time, in ticks; exact."""
 
-PATTERN = r"^\d{1,200}/[1-9]\d{0,199}$"
+PATTERN = r"^-?\d{1,200}/[1-9]\d{0,199}$"
 
 
 def whole(time: Any) -> Any:
@@ -25,7 +25,7 @@ def _read(value: Any) -> Any:
         return whole(value)
     if isinstance(value, str) and len(value) <= 401:
         top, slash, bottom = value.partition("/")
-        if slash and top.isdecimal() and bottom.isdecimal() and int(bottom) > 0:
+        if slash and top.removeprefix("-").isdecimal() and bottom.isdecimal() and int(bottom) > 0:
             return whole(Fraction(int(top), int(bottom)))
     raise ValueError("a time is a whole number of ticks, or a fraction as text")
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 OpGroup = tuple[str, str]
 """(task, stage); an op without a stage stands for itself."""
 
+NOISE = 1e-5
+"""Part of the makespan below which a cost counts as none."""
+
 FULL = 1 - 1e-9
 """Part of a channel's capacity from which on it counts as full, in floats."""
 
@@ -67,7 +70,7 @@ def contention_of(schedule: Schedule) -> Contention | None:
 
 
 def _above_noise(ticks: float, schedule: Schedule) -> float:
-    return ticks if abs(ticks) > 1e-6 * float(schedule.makespan) else 0.0
+    return ticks if abs(ticks) > NOISE * float(schedule.makespan) else 0.0
 
 
 def _rivals(schedule: Schedule) -> tuple[Rivals, ...]:

@@ -17,6 +17,7 @@ from hexloom.emit.lanes import View
 from hexloom.emit.summary import result_numbers, summary
 from hexloom.emit.timeline import timeline_json
 from hexloom.formulations.problem import Channel, Engine, Mode, Op, Problem, Pull, Use
+from hexloom.optimizer.schedule import Gain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,3 +93,15 @@ def test_fractions_of_a_tick_are_written_everywhere(shared: Result, tmp_path: Pa
     assert files and side_car["makespan_ticks"] == "33/5"
     assert {task["predicted_ticks"]["done"] for task in side_car["tasks"]} == {"33/5", "18/5"}
     assert "6.6" in gantt_svg(schedule)
+
+
+def test_a_gain_below_nothing_is_read_back() -> None:
+    gain = Gain(
+        existing=10,
+        saved_entries=0,
+        overlap_within_tasks=Fraction(-9, 7),
+        overlap_between_tasks=3,
+        contention_cost=Fraction(-1, 3),
+        tail=-2,
+    )
+    assert Gain.model_validate_json(gain.model_dump_json()) == gain
