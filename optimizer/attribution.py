@@ -37,6 +37,8 @@ def attribute(
     found: Baselines,
     bottleneck: str | None,
     rule: Rule = "none",
+    *,
+    exact: bool = True,
 ) -> Gain | None:
     """Split ``existing - makespan`` into its five parts; None when there is no existing time.
 
@@ -53,7 +55,7 @@ def attribute(
     for task in found.tasks:
         names = frozenset(problem.ops[i].name for i in task.ops)
         part, partial = restrict(problem, decision, names, task.task)
-        alone += simulate(part, make_plan(part, partial), rule).makespan
+        alone += simulate(part, make_plan(part, partial), rule, exact=exact).makespan
     loops = sum(task.loop_ticks or 0 for task in found.tasks)
     free = timeline.makespan
     if slows(rule):
@@ -75,14 +77,19 @@ def busy_spans(
     """Return (start, end, units) of everything that holds ``engine``, overheads included, by start."""
     spans: list[Span] = []
     modes = {op.name: op.modes[m] for op, m in zip(problem.ops, decision.modes, strict=True)}
-    progress = Progress(problem, rule, modes, timeline.times)
-    for op, m in zip(problem.ops, decision.modes, strict=True):
-        mode = op.modes[m]
-        times = timeline.times[op.name]
+    progress: Progress | None = None
+    for name, mode in modes.items():
+        times = timeline.times[name]
+        longest = max((use.ticks for use in mode.uses if use.engine not in problem.shares), default=0)
         for use in mode.uses:
-            if use.engine == engine and use.ticks > 0:
-                start = times.start if mode.dma is None else times.transfer_start
-                spans.append((start, progress.reached(op.name, use.ticks), use.units))
+            if use.engine != engine or use.ticks == 0:
+                continue
+            start = times.start if mode.dma is None else times.transfer_start
+            if mode.dma is None and use.ticks == longest:
+                spans.append((start, times.end, use.units))
+                continue
+            progress = progress or Progress(problem, rule, modes, timeline.times)
+            spans.append((start, progress.reached(name, use.ticks), use.units))
     return sorted(spans)
 
 

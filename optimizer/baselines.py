@@ -52,7 +52,9 @@ class Baselines:
         return total
 
 
-def baselines(problem: Problem, loops: tuple[TaskLoop, ...], rule: Rule = "none", *, serial: bool = True) -> Baselines:
+def baselines(
+    problem: Problem, loops: tuple[TaskLoop, ...], rule: Rule = "none", *, serial: bool = True, exact: bool = True
+) -> Baselines:
     """Return the baselines of ``problem`` for the loops of its tasks; without ``serial`` only the existing one."""
     alone: list[TaskAlone] = []
     for loop in loops:
@@ -63,7 +65,7 @@ def baselines(problem: Problem, loops: tuple[TaskLoop, ...], rule: Rule = "none"
         ticks: Moment | None = None
         if decision is not None:
             try:
-                ticks = simulate(part, make_plan(part, decision), rule).makespan
+                ticks = simulate(part, make_plan(part, decision), rule, exact=exact).makespan
             except PlanError:
                 decision = None
         if loop.one_stage_at_a_time:

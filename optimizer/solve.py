@@ -405,6 +405,6 @@ def _with_flips(
 def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule) -> Gain | None:
     lowered = lower(work, machine, rule)
     problem = _under(rule, lowered.problem)
-    timeline = simulate(problem, make_plan(problem, decision), rule)
-    found = baselines(problem, lowered.loops, rule, serial=False)
-    return attribute(problem, decision, timeline, found, bottleneck, rule)
+    timeline = simulate(problem, make_plan(problem, decision), rule, exact=False)
+    found = baselines(problem, lowered.loops, rule, serial=False, exact=False)
+    return attribute(problem, decision, timeline, found, bottleneck, rule, exact=False)
