@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import lcm
 from typing import TYPE_CHECKING, Literal
 
@@ -109,11 +110,11 @@ def engine_demands(problem: Problem, grid: Grid) -> list[Demand]:
     """Return what each engine, and where they are shared each channel, must serve: what no mode of an op avoids."""
     found: list[Demand] = []
     for engine in problem.engines:
-        rows = _rows(problem, lambda mode, engine=engine: _on_engine(mode, engine, grid))  # type: ignore[misc]
+        rows = _rows(problem, partial(_on_engine, engine=engine, grid=grid))
         if rows:
             found.append(Demand(engine.name, engine.kind, engine.units, *rows))
     for channel in problem.channels if grid.shared else ():
-        rows = _rows(problem, lambda mode, name=channel.name: _on_channel(mode, name, grid))  # type: ignore[misc]
+        rows = _rows(problem, partial(_on_channel, channel=channel.name, grid=grid))
         if rows:
             found.append(Demand(channel.name, "channel", channel.capacity, *rows))
     return found

@@ -281,7 +281,8 @@ class Problem(Frozen):
         """Return a time with its unit: microseconds where a tick has a length, else ticks."""
         if self.tick is None:
             return f"{ticks if isinstance(ticks, int) else round(float(ticks), 6)} ticks"
-        return f"{float(ticks * self.tick):.15g} us"
+        exact = ticks * self.tick
+        return f"{float(exact):.15g} us" if isinstance(ticks, int) else f"{round(float(exact), 3):.15g} us"
 
     @cached_property
     def shares(self) -> dict[str, int]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.flat.child import model_of
 from hexloom.formulations.flat.guard import Outcome
-from hexloom.formulations.flat.model import FlatModel, FlatSolution
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.flat.guard import Job
+    from hexloom.formulations.flat.model import FlatSolution
 
 
 class InProcess:
@@ -23,7 +24,7 @@ class InProcess:
         pass
 
     def solve(self, job: Job, on_solution: Callable[[FlatSolution], None] | None = None) -> Outcome:
-        flat = FlatModel(job.problem, job.heads_tails, job.options)
+        flat = model_of(job)
         if job.incumbent is not None:
             flat.hint(*job.incumbent)
         seen: list[FlatSolution] = []

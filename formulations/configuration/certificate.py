@@ -51,4 +51,5 @@ class Certificate(Frozen):
     @property
     def ticks(self) -> int | Fraction:
         """The bound in ticks."""
-        return whole(Fraction(self.bound))  # type: ignore[no-any-return]
+        ticks: int | Fraction = whole(Fraction(self.bound))
+        return ticks

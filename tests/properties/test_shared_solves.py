@@ -13,7 +13,7 @@ from oracle_shared import TooMany, best_run
 from shared_strategies import SHARING_RULES, sharing_problems
 
 from hexloom import solve
-from hexloom.formulations import portfolio
+from hexloom.formulations import shared_portfolio
 from hexloom.optimizer.check import check_schedule
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ CI = os.environ.get("HYPOTHESIS_PROFILE") == "ci"
 def check_whole(problem: Problem, rule: Rule) -> None:
     """The schedule passes the checker, and what is said to be proven is so."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(portfolio, "Guard", InProcess)
+        patch.setattr(shared_portfolio, "Guard", InProcess)
         result = solve(problem, contention=rule, seed=0, time_limit_s=0.5)
     event(f"{result.status} {result.certificate}")
     schedule = result.schedule

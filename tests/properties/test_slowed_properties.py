@@ -10,6 +10,7 @@ import pytest
 from free_start import TooManyOrders, free_start_optimum
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from in_process import InProcess
 from shared_strategies import SHARING_RULES, sharing_problems
 from unit.formulations.slowed_models import accepts, slowed_model
 
@@ -17,9 +18,7 @@ from hexloom import solve
 from hexloom.formulations import shared_portfolio
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.events.search import SearchLimits, search_events
-from hexloom.formulations.flat.child import model_of
 from hexloom.formulations.flat.event_starts import only_ends_are_events
-from hexloom.formulations.flat.guard import Outcome
 from hexloom.formulations.flat.overlap_terms import OverlapTerms
 from hexloom.formulations.flat.slowed_extract import slowed_decision
 from hexloom.optimizer.check import check_schedule
@@ -28,10 +27,7 @@ from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hexloom.formulations.decision import Decision, Simulated
-    from hexloom.formulations.flat.guard import Job
     from hexloom.formulations.flat.model import FlatSolution
     from hexloom.formulations.problem import Problem, Rule
 
@@ -106,30 +102,6 @@ def test_every_solution_becomes_a_plan(problem: Problem, rule: Rule, events: boo
         decision = slowed_decision(problem, model.problem, solution)
         assert decision is not None
         simulate(problem, make_plan(problem, decision), rule)
-
-
-class InProcess:
-    """The guard without its process: a new one for every example would take a second each."""
-
-    def __enter__(self) -> InProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def solve(self, job: Job, on_solution: Callable[[FlatSolution], None] | None = None) -> Outcome:
-        flat = model_of(job)
-        if job.incumbent is not None:
-            flat.hint(*job.incumbent)
-        seen: list[FlatSolution] = []
-
-        def take(solution: FlatSolution) -> None:
-            seen.append(solution)
-            if on_solution is not None:
-                on_solution(solution)
-
-        status, bound = flat.solve(take)
-        return Outcome(status, bound, seen[-1] if seen else None)
 
 
 @settings(max_examples=60 if CI else 12)
