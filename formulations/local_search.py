@@ -15,7 +15,7 @@ from hexloom.formulations.limit import Limit
 from hexloom.formulations.rings import kinds_of, ring_sizes
 from hexloom.formulations.serial_order import SearchLimit, serial_order
 from hexloom.formulations.starts import due_policies, keep_apart, ring_policy, task_gates
-from hexloom.formulations.urgency import turn_orders
+from hexloom.formulations.urgency import lead, turn_orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.problem import Problem
+    from hexloom.formulations.speeds import Speeds
 
 __all__ = ["Found", "Limit", "LocalSearch"]
 
@@ -35,6 +36,9 @@ WAITERS_TRIED = 6
 
 DEPTHS = (1, 2, 3, 4)
 """Tiles of a task that may hold bytes at a time, tried where the scratchpad is tight."""
+
+CAPS = (4.0, 5.0, 3.0, 6.0, 2.0, None)
+"""How many times a channel the transfers may demand that are under way together: the first is right most often."""
 
 MANY_OPS = 24
 """From so many ops on there is an engine worth feeding; fewer are solved in other ways."""
@@ -86,6 +90,8 @@ class LocalSearch:
         Called with (makespan, bound) at every improvement.
     enough_gap
         A decision whose makespan is at most this part of itself above the best bound ends the search too.
+    speeds
+        How ops slow each other, for the clock of the list scheduler; None where they do not.
     """
 
     def __init__(
@@ -98,7 +104,7 @@ class LocalSearch:
         on_progress: Callable[[float, float], None] | None = None,
         enough_gap: Fraction = Fraction(0),
         *,
-        queued: bool = False,
+        speeds: Speeds | None = None,
     ) -> None:
         self.problem = problem
         self.bounds = bounds
@@ -107,7 +113,7 @@ class LocalSearch:
         self.random = random.Random(seed)
         self.on_progress = on_progress
         self.enough_gap = enough_gap
-        self.queued = queued
+        self.speeds = speeds
         self._best: tuple[Decision, float] | None = None
         self.evaluations = 0
         self._headroom = 0
@@ -165,8 +171,8 @@ class LocalSearch:
     def _try(self, policy: Policy, first: int | None = None, last: int = LAST_STEP) -> _Tried | None:
         """Follow ``policy``, placing buffers in the steps ``first`` to ``last``; by default as it worked before."""
         self.limit.spend(len(self.problem.ops))
-        policy = replace(policy, queued=self.queued)
-        listed = list_from(self.problem, policy, max(0, self._headroom - 1) if first is None else first, last)
+        step = max(0, self._headroom - 1) if first is None else first
+        listed = list_from(self.problem, policy, step, last, self.speeds)
         if listed is None:
             return None
         if first is None:
@@ -191,6 +197,10 @@ class LocalSearch:
         far = max(tail) + 1
         by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
+        if self.speeds is not None:
+            return self._by_caps(
+                open_modes, (lead(self.problem, self.bounds, tail), lead(self.problem, self.bounds, in_file), in_file)
+            )
         plain = self._by_tails(open_modes, fastest, (tail, by_task, in_file))
         if len(ops) < MANY_OPS or self._proven or (plain is not None and self.limit.reached):
             return plain
@@ -198,6 +208,24 @@ class LocalSearch:
         if best is None or (plain is not None and plain.value <= best.value):
             return plain
         self._headroom = best.headroom
+        return best
+
+    def _by_caps(self, modes: tuple[int, ...], priorities: tuple[tuple[float, ...], ...]) -> _Tried | None:
+        """Try the priorities where transfers slow each other: how many are let in matters as much as who is first."""
+        best: _Tried | None = None
+        apart = keep_apart(self.problem)
+        for careful in (False, True):
+            for priority in priorities if best is None else ():
+                best = _better(best, self._try(Policy(priority, modes, apart, careful=careful, cap=CAPS[0])))
+                if self._proven or (best is not None and self.limit.reached):
+                    return best
+        if best is None:
+            return None
+        best = self._defer(best)
+        for cap in CAPS[1:]:
+            if self.limit.reached or self._proven:
+                break
+            best = _better(best, self._try(replace(best.policy, cap=cap))) or best
         return best
 
     def _by_tails(
@@ -385,6 +413,8 @@ class LocalSearch:
                 policy,
                 priority=tuple(p * factor[op.task] for p, op in zip(policy.priority, self.problem.ops, strict=True)),
             )
+        if self.speeds is not None and move < 0.51:
+            return replace(policy, cap=rng.choice(CAPS))
         if policy.depth is not None and move < 0.52:
             return replace(policy, depth=rng.choice((*DEPTHS, None)))
         if policy.guards and move < 0.55:

@@ -299,6 +299,10 @@ class Problem(Frozen):
         """SHA-256 of the canonical JSON, hexadecimal."""
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
 
+    def under(self, rule: Rule) -> Problem:
+        """Return the problem with what ``rule`` asks of channels in it."""
+        return self.with_rigid_channels() if rule == "rigid" else self
+
     def with_rigid_channels(self) -> Problem:
         """Return the same problem with rule ``rigid`` in it: a share in place of every channel that someone pulls.
 

@@ -77,7 +77,7 @@ class SharedSearch:
         self.best: tuple[Decision, Simulated] | None = None
         self.evaluations = 0
         self._headroom = 0
-        speeds = Speeds(problem, rule)
+        self._speeds = speeds = Speeds(problem, rule)
         self._fast = FluidList(problem, speeds)
         self._touched = [any(speeds.load_of(mode) != NOT_SHARING for mode in op.modes) for op in problem.ops]
         self._movable = [i for i, touched in enumerate(self._touched) if touched]
@@ -119,7 +119,6 @@ class SharedSearch:
             priority=tuple(-start for start in simulated.start),
             modes=decision.modes,
             guards=decision.guards,
-            stretch=self._stretch(decision, simulated),
         )
         own = Tried(policy, simulated.start, simulated.ended, _value(simulated))
         found = self._try(policy)
@@ -135,22 +134,12 @@ class SharedSearch:
                 self._offer(self._fast.decision(timed, policy.modes, policy.guards))
             return Tried(policy, timed.start, timed.ended, timed.makespan)
         self.limit.spend(n)
-        listed = list_from(self.problem, policy, max(0, self._headroom - 1))
+        listed = list_from(self.problem, policy, max(0, self._headroom - 1), speeds=self._speeds)
         if listed is None:
             return None
         self._headroom = listed.headroom
         simulated = self._offer(listed.decision)
-        expected = replace(policy, stretch=self._stretch(listed.decision, simulated))
-        return Tried(expected, simulated.start, simulated.ended, _value(simulated))
-
-    def _stretch(self, decision: Decision, simulated: Simulated) -> tuple[float, ...]:
-        """Return how much longer than alone every op worked in a plan: the next list schedule expects that."""
-        found = []
-        for i, (op, m) in enumerate(zip(self.problem.ops, decision.modes, strict=True)):
-            mode = op.modes[m]
-            took = simulated.done[i] - simulated.transfer_start[i] - (mode.overhead_ticks if mode.dma is None else 0)
-            found.append(max(1.0, took / mode.latency_ticks) if mode.latency_ticks and self._touched[i] else 1.0)
-        return tuple(found)
+        return Tried(policy, simulated.start, simulated.ended, _value(simulated))
 
     def _climb(self, best: Tried) -> None:
         """Go from plan to plan in rounds that begin at the best one and accept less and less."""

@@ -20,22 +20,22 @@ from hexloom.formulations.serial_order import least_bytes
 from hexloom.formulations.shared_portfolio import search_shared
 from hexloom.formulations.ticks import whole
 from hexloom.hwmodels import Machine, format_bytes, load_hw
-from hexloom.optimizer.attribution import advise, answer_of, attribute
+from hexloom.optimizer.attribution import advise, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.evaluate import evaluator
+from hexloom.optimizer.flips import with_flips
 from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
 from hexloom.optimizer.planner import make_plan
-from hexloom.optimizer.schedule import Advice, BoundRow, Gain, OpRow, Schedule
+from hexloom.optimizer.schedule import BoundRow, OpRow, Schedule
 from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.simulate import ExactTimeline, simulate
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
-    from hexloom.formulations.decision import Decision
     from hexloom.formulations.ticks import Moment
 
 CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
@@ -49,9 +49,6 @@ CLOSE = Fraction(1, 10**9)
 
 SLOWED_S, SLOWED_OPS = 15.0, 300
 """Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
-
-MOST_OPS_ASKED_AGAIN = 20_000
-"""Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
 
 
 class CheckFailedError(Exception):
@@ -169,7 +166,7 @@ def solve(
         machine = name if isinstance(name, Machine) else load_hw(name)
         lowered = lower(work, machine, rule)
     shortfall = channel_shortfall(lowered.problem) if rule == "rigid" else None
-    problem = _under(rule, lowered.problem)
+    problem = lowered.problem.under(rule)
     shortfall = shortfall or first_shortfall(problem)
     if shortfall is not None:
         return _infeasible(problem, shortfall, started)
@@ -235,11 +232,6 @@ def _rule(contention: str) -> Rule:
             return cast("Rule", rule)
     known = ", ".join(get_args(Rule))
     raise InvalidInputError(f"contention {contention!r} is not available in this version; known: {known}")
-
-
-def _under(rule: Rule, problem: Problem) -> Problem:
-    """Return the problem with what the rule asks of channels in it."""
-    return problem.with_rigid_channels() if rule == "rigid" else problem
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:
@@ -330,7 +322,7 @@ def _schedule(
     gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck, rule)
     advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
     if advice is not None and machine is not None and isinstance(work, Workload):
-        advice = _with_flips(advice, work, machine, decision, bottleneck, rule)
+        advice = with_flips(advice, work, machine, problem, decision, plan, found, rule)
     return Schedule(
         name=problem.name,
         tool=f"hexloom {version('hexloom')}",
@@ -373,38 +365,3 @@ def _rows(problem: Problem, timeline: ExactTimeline) -> tuple[OpRow, ...]:
             )
         )
     return tuple(rows)
-
-
-def _with_flips(
-    advice: Advice, work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule
-) -> Advice:
-    """Ask again with every overhead at the other end of its range: the same plan, other costs.
-
-    Not for plans so large that this takes longer than the search, nor after Ctrl-C: the plan itself is there.
-    """
-    ends = [
-        (name.removeprefix("overheads."), end, changed)
-        for name in machine.ranged()
-        if name.startswith("overheads.")
-        for end in ("low", "high")
-        if (changed := machine.with_values({name: end})) != machine
-    ]
-    if len(ends) * len(decision.modes) > MOST_OPS_ASKED_AGAIN:
-        return advice
-    flips: list[str] = []
-    try:
-        for name, end, changed in ends:
-            gain = _gain_at(work, changed, decision, bottleneck, rule)
-            if gain is not None and answer_of(gain) != advice.answer:
-                flips.append(f"{name} {end}: {answer_of(gain)}")
-    except KeyboardInterrupt:
-        return advice
-    return advice.model_copy(update={"flips": tuple(flips)})
-
-
-def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule) -> Gain | None:
-    lowered = lower(work, machine, rule)
-    problem = _under(rule, lowered.problem)
-    timeline = simulate(problem, make_plan(problem, decision), rule, exact=False)
-    found = baselines(problem, lowered.loops, rule, serial=False, exact=False)
-    return attribute(problem, decision, timeline, found, bottleneck, rule, exact=False)
