@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hexloom.formulations.critical import Guards, critical_waiters, guards_for_critical_blocks
 from hexloom.formulations.greedy import ANY, LAST_STEP, Policy, list_from
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from hexloom.formulations.speeds import Speeds
 
 __all__ = ["Found", "Limit", "LocalSearch"]
+
+SLOWED_COST = 3
+"""What a try on the clock that knows how ops slow each other counts of one on the plain clock."""
 
 BLOCKS_TRIED = 6
 """Critical blocks tried per round; the later ones are rarely the reason of the makespan."""
@@ -118,11 +121,7 @@ class LocalSearch:
         self.evaluations = 0
         self._headroom = 0
         self._sources, self._gates = task_gates(problem)
-        stages: dict[tuple[str, str], list[int]] = {}
-        for i, op in enumerate(problem.ops):
-            if all(mode.dma is not None for mode in op.modes):
-                stages.setdefault((op.task, op.stage), []).append(i)
-        self._transfer_stages = [frozenset(ops) for ops in stages.values()]
+        self._transfer_stages = _transfer_stages(problem)
         units = {engine.name: engine.units for engine in problem.engines}
         self._fitting = [
             [m for m, mode in enumerate(op.modes) if all(u.ticks == 0 or u.units <= units[u.engine] for u in mode.uses)]
@@ -170,7 +169,7 @@ class LocalSearch:
 
     def _try(self, policy: Policy, first: int | None = None, last: int = LAST_STEP) -> _Tried | None:
         """Follow ``policy``, placing buffers in the steps ``first`` to ``last``; by default as it worked before."""
-        self.limit.spend(len(self.problem.ops))
+        self.limit.spend(len(self.problem.ops) * (1 if self.speeds is None else SLOWED_COST))
         step = max(0, self._headroom - 1) if first is None else first
         listed = list_from(self.problem, policy, step, last, self.speeds)
         if listed is None:
@@ -211,21 +210,15 @@ class LocalSearch:
         return best
 
     def _by_caps(self, modes: tuple[int, ...], priorities: tuple[tuple[float, ...], ...]) -> _Tried | None:
-        """Try the priorities where transfers slow each other: how many are let in matters as much as who is first."""
-        best: _Tried | None = None
+        """Begin where transfers slow each other: how many are let in, and when, matters as much as who is first."""
         apart = keep_apart(self.problem)
-        for careful in (False, True):
-            for priority in priorities if best is None else ():
-                best = _better(best, self._try(Policy(priority, modes, apart, careful=careful, cap=CAPS[0])))
-                if self._proven or (best is not None and self.limit.reached):
-                    return best
-        if best is None:
-            return None
-        best = self._defer(best)
-        for cap in CAPS[1:]:
-            if self.limit.reached or self._proven:
-                break
-            best = _better(best, self._try(replace(best.policy, cap=cap))) or best
+        plain = Policy(priorities[0], modes, apart, cap=CAPS[0])
+        best = self._try(plain) or self._try(replace(plain, careful=True))
+        best = None if best is None else self._defer(best)
+        changes: list[dict[str, Any]] = [{"cap": cap} for cap in CAPS[1:]]
+        for change in (*changes, *({"priority": priority} for priority in priorities[1:])):
+            if not self.limit.reached and not self._proven:
+                best = _better(best, self._try(replace(plain if best is None else best.policy, **change)))
         return best
 
     def _by_tails(
@@ -428,6 +421,16 @@ class LocalSearch:
             i = rng.randrange(n)
             priority[i] = priority[rng.randrange(n)] + rng.choice((-1.0, 1.0))
         return replace(policy, priority=tuple(priority))
+
+
+def _transfer_stages(problem: Problem) -> list[frozenset[int]]:
+    """Return the transfers of each stage, the longest first: when those are issued matters most."""
+    stages: dict[tuple[str, str], list[int]] = {}
+    for i, op in enumerate(problem.ops):
+        if all(mode.dma is not None for mode in op.modes):
+            stages.setdefault((op.task, op.stage), []).append(i)
+    longest = {key: max(problem.ops[i].modes[0].latency_ticks for i in ops) for key, ops in stages.items()}
+    return [frozenset(stages[key]) for key in sorted(stages, key=lambda key: -longest[key])]
 
 
 def _better(best: _Tried | None, found: _Tried | None) -> _Tried | None:

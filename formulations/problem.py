@@ -259,6 +259,24 @@ class Problem(Frozen):
         return tuple(order)
 
     @cached_property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """Ops that dependencies connect, each group in topological order."""
+        root = list(range(len(self.ops)))
+
+        def find(i: int) -> int:
+            while root[i] != i:
+                root[i] = i = root[root[i]]
+            return i
+
+        for i, before in enumerate(self.predecessors):
+            for p in before:
+                root[find(p)] = find(i)
+        found: dict[int, list[int]] = {}
+        for i in self.topological_order:
+            found.setdefault(find(i), []).append(i)
+        return tuple(tuple(of) for of in found.values())
+
+    @cached_property
     def op_buffers(self) -> tuple[tuple[int, ...], ...]:
         """For each op the positions of the buffers it uses."""
         found: list[list[int]] = [[] for _ in self.ops]

@@ -56,15 +56,17 @@ def search_shared(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None = None,
+    enough_gap: Fraction = Fraction(0),
 ) -> Found:
     """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a plan meets a bound.
 
-    ``evaluators`` gives the simulator of a rule.
+    A plan that is at most ``enough_gap`` of its makespan above it ends the search too. ``evaluators`` gives the
+    simulator of a rule.
     """
     with contextlib.ExitStack() as stack:
         # The solver loads while others search.
         guard = stack.enter_context(Guard()) if len(problem.ops) <= SLOWED_OPS and seconds > 0 else None
-        return _search(guard, problem, rule, bounds, evaluators, incumbents, seconds, seed, on_progress)
+        return _search(guard, problem, rule, bounds, evaluators, incumbents, seconds, seed, on_progress, enough_gap)
 
 
 def _search(
@@ -77,6 +79,7 @@ def _search(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None,
+    enough_gap: Fraction,
 ) -> Found:
     started = time.monotonic()
 
@@ -85,7 +88,7 @@ def _search(
         return seconds * (1 - spent) if seed is not None else seconds - (time.monotonic() - started)
 
     if len(problem.ops) >= MANY_OPS:
-        return _of_many(problem, rule, bounds, evaluators(rule), incumbents, seconds, seed, on_progress)
+        return _of_many(problem, rule, bounds, evaluators(rule), incumbents, seconds, seed, on_progress, enough_gap)
     free, share = lower_bounds(problem), seconds * UNAWARE_SHARE
     unaware = search(problem, free, evaluators("none"), incumbents, share, seed, solver=False)
     if unaware.best is None:
@@ -95,12 +98,12 @@ def _search(
         rigid = _rigid(problem, evaluators, seconds * RIGID_SHARE, seed)
         starts += [] if rigid is None else [rigid]
     limit = Limit(0.0, deterministic=seed is not None)
-    local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
+    local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress, enough_gap)
     local.run(starts)
     best, proven, states = local.best, local.proven, 0
     spent = UNAWARE_SHARE + RIGID_SHARE
     interrupted = unaware.interrupted
-    if len(problem.ops) <= EVENT_OPS and not local.proven and not interrupted:
+    if len(problem.ops) <= EVENT_OPS and not local.done and not interrupted:
         share = left(spent) * EVENT_SHARE
         limits = SearchLimits(states=int(share * STATES_PER_SECOND) + 1)
         if seed is None:
@@ -109,14 +112,16 @@ def _search(
         events = search_events(problem, bounds.heads_tails, evaluators(rule), best, at_least, limits, rule)
         best, proven, states, interrupted = events.best, events.proven, events.states, events.interrupted
         spent += (1 - spent) * EVENT_SHARE
-    if not proven and not interrupted and left(spent) > 0:
+    if not (proven or local.done) and not interrupted and left(spent) > 0:
         share = left(spent) * (1.0 if guard is None else 1 - SLOWED_SHARE)
         limit = Limit(share, deterministic=seed is not None)
-        local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
+        local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress, enough_gap)
         local.run(starts if best is None else [best[0]])
         best, proven, interrupted = local.best or best, local.proven, limit.interrupted
     bound, plan_bound, notes = Fraction(0), Fraction(0), unaware.notes
-    met = best is None or best[1].makespan <= float(bounds.best.ticks) * (1 + CLOSE)
+    met = (
+        best is None or best[1].makespan - float(bounds.best.ticks) <= max(CLOSE, float(enough_gap)) * best[1].makespan
+    )
     if guard is not None and best is not None and not met and not interrupted:
         share = seconds * SLOWED_SHARE
         if seed is None:
@@ -144,10 +149,13 @@ def _of_many(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None,
+    enough_gap: Fraction,
 ) -> Found:
     """Search where a try takes long: by policies for all ops, on a clock that knows the rule."""
     limit = Limit(seconds, deterministic=seed is not None)
-    local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress, speeds=Speeds(problem, rule))
+    local = LocalSearch(
+        problem, bounds, evaluate, limit, seed or 0, on_progress, enough_gap, speeds=Speeds(problem, rule)
+    )
     found = local.run(incumbents)
     best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
     return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)

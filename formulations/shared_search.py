@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.formulations.fluid_list import FluidList
@@ -56,6 +57,8 @@ class SharedSearch:
         The simulator under the same rule.
     on_progress
         Called with (makespan, bound) at every improvement.
+    enough_gap
+        A plan whose makespan is at most this part of itself above the best bound ends the search.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class SharedSearch:
         limit: Limit,
         seed: int,
         on_progress: Callable[[float, float], None] | None = None,
+        enough_gap: Fraction = Fraction(0),
     ) -> None:
         self.problem = problem
         self.bounds = bounds
@@ -74,6 +78,7 @@ class SharedSearch:
         self.limit = limit
         self.random = random.Random(seed)
         self.on_progress = on_progress
+        self._enough = max(CLOSE, float(enough_gap))
         self.best: tuple[Decision, Simulated] | None = None
         self.evaluations = 0
         self._headroom = 0
@@ -101,7 +106,17 @@ class SharedSearch:
     @property
     def proven(self) -> bool:
         """Whether the best plan meets the lower bound."""
-        return self.best is not None and self.best[1].makespan <= float(self.bounds.best.ticks) * (1 + CLOSE)
+        return self._within(CLOSE)
+
+    @property
+    def done(self) -> bool:
+        """Whether the best plan is close enough to the lower bound."""
+        return self._within(self._enough)
+
+    def _within(self, gap: float) -> bool:
+        if self.best is None:
+            return False
+        return self.best[1].makespan - float(self.bounds.best.ticks) <= gap * self.best[1].makespan
 
     def _offer(self, decision: Decision) -> Simulated:
         simulated = self.evaluate(self.problem, decision)
@@ -144,7 +159,7 @@ class SharedSearch:
     def _climb(self, best: Tried) -> None:
         """Go from plan to plan in rounds that begin at the best one and accept less and less."""
         current, tries = best, 0
-        while not self.limit.reached and not self.proven:
+        while not self.limit.reached and not self.done:
             found = self._try(self._neighbour(current))
             tries += 1
             if found is not None:

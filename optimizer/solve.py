@@ -51,6 +51,13 @@ SLOWED_S, SLOWED_OPS = 15.0, 300
 """Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
 
 
+AFTERWARDS = 3.0
+"""How much longer than what comes before the search, what comes after it takes: the gain, the advice, the check."""
+
+LEAST_SHARE = 0.5
+"""When the search may end at the earliest, as a part of the time limit."""
+
+
 class CheckFailedError(Exception):
     """A schedule of our own did not pass the checker: a bug in hexloom, never the user's fault."""
 
@@ -200,11 +207,15 @@ def solve(
 
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
+    spent = time.monotonic() - started
     if slows(acting):
         bounds = sharpen()
-    left = time_limit_s if seed is not None else max(0.0, time_limit_s - (time.monotonic() - started))
+    left = time_limit_s
+    if seed is None:
+        ends = max(time_limit_s - spent * AFTERWARDS, time_limit_s * LEAST_SHARE)
+        left = max(0.0, ends - (time.monotonic() - started))
     if slows(acting):
-        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, left, seed, tell)
+        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, left, seed, tell, enough_gap)
     else:
         outcome = search(problem, bounds, evaluator(acting), incumbents, left, seed, tell, sharpen, enough_gap)
     if outcome.best is None:
