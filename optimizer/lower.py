@@ -118,6 +118,7 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
                     tile=op.tile,
                     modes=tuple(mode_of(mode) for mode in op.modes),
                     deadline_ticks=None if op.deadline_us is None else math.floor(op.deadline_us / tick),
+                    pieces=op.pieces,
                 )
             )
             precedences += [Precedence(before=prefix + before, after=name) for before in op.after]

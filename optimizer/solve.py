@@ -14,6 +14,7 @@ import networkx as nx
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
+from hexloom.formulations.pieces import Pieced, can_be_cut, search_in_pieces
 from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem, Rule, slows
 from hexloom.formulations.serial_order import least_bytes
@@ -50,6 +51,9 @@ CLOSE = Fraction(1, 10**9)
 SLOWED_S, SLOWED_OPS = 15.0, 300
 """Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
 
+
+PIECES_SHARE = 0.3
+"""Where ops can be cut, part of the time for trying where, and again for the search in the problem with the cuts."""
 
 AFTERWARDS = 3.0
 """How much longer than what comes before the search, what comes after it takes: the gain, the advice, the check."""
@@ -215,7 +219,16 @@ def solve(
         ends = max(time_limit_s - spent * AFTERWARDS, time_limit_s * LEAST_SHARE)
         left = max(0.0, ends - (time.monotonic() - started))
     if slows(acting):
-        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, left, seed, tell, enough_gap)
+        share = 1 - 2 * PIECES_SHARE if can_be_cut(problem) else 1.0
+        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, left * share, seed, tell, enough_gap)
+        pieced = _in_pieces(problem, acting, outcome, bounds, left, seed)
+        if pieced is not None:
+            lowered = _cut(lowered, pieced)
+            problem = lowered.problem
+            bounds, dual, found = lower_bounds(problem, acting), None, baselines(problem, lowered.loops, acting)
+            bounds = sharpen()
+            left *= PIECES_SHARE
+            outcome = search_shared(problem, acting, bounds, evaluator, (pieced.best[0],), left, seed, tell, enough_gap)
     else:
         outcome = search(problem, bounds, evaluator(acting), incumbents, left, seed, tell, sharpen, enough_gap)
     if outcome.best is None:
@@ -235,6 +248,24 @@ def solve(
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
     wall = time.monotonic() - started
     return Result(schedule.status, schedule, None, wall, outcome.evaluations, outcome.interrupted, schedule.notes)
+
+
+def _in_pieces(
+    problem: Problem, rule: Rule, outcome: Found, bounds: Bounds, seconds: float, seed: int | None
+) -> Pieced | None:
+    """Cut ops where that shortens a plan that does not meet its bound."""
+    if outcome.best is None or outcome.interrupted or outcome.best[1].makespan <= float(bounds.best.ticks):
+        return None
+    return search_in_pieces(problem, rule, evaluator(rule), outcome.best, seconds * PIECES_SHARE, seed)
+
+
+def _cut(lowered: Lowered, pieced: Pieced) -> Lowered:
+    """Return the problem with its cuts; a loop of today runs the parts of an op one after the other."""
+    loops = tuple(
+        replace(loop, loop=tuple(part for name in loop.loop for part in pieced.parts.get(name, (name,))))
+        for loop in lowered.loops
+    )
+    return Lowered(pieced.problem, loops)
 
 
 def _rule(contention: str) -> Rule:
