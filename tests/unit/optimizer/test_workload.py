@@ -248,7 +248,7 @@ def test_committed_schemas_are_current() -> None:
     assert {p.name: p.read_text(encoding="utf-8") for p in SCHEMAS.glob("*.json")} == schema_texts()
 
 
-@pytest.mark.parametrize("name", ["workload", "problem", "schedule"])
+@pytest.mark.parametrize("name", ["workload", "problem", "schedule", "pipeline"])
 def test_schemas_are_schemas(name: str) -> None:
     Draft202012Validator.check_schema(json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8")))
 

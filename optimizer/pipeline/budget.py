@@ -1,0 +1,44 @@
+"""How long a search may take."""
+
+from __future__ import annotations
+
+import time
+
+
+class LimitReached(Exception):
+    """The time or the number of states that the search may take is used up."""
+
+
+class Budget:
+    """Until ``seconds`` are over or ``states`` were seen, whichever comes first."""
+
+    def __init__(self, seconds: float, states: int) -> None:
+        self.ends = time.monotonic() + seconds
+        self.most_states = states
+        self.states = 0
+        self._ticks = 0
+
+    def spend(self) -> None:
+        """Count one state.
+
+        Raises
+        ------
+        LimitReached
+            There is no more time, or there were too many states.
+        """
+        self.states += 1
+        if self.states > self.most_states:
+            raise LimitReached
+        self.tick()
+
+    def tick(self) -> None:
+        """Look at the clock now and then.
+
+        Raises
+        ------
+        LimitReached
+            There is no more time.
+        """
+        self._ticks += 1
+        if self._ticks % 64 == 0 and time.monotonic() > self.ends:
+            raise LimitReached

@@ -1,0 +1,141 @@
+"""What all others can do while one move is held back, and whether it gets in the way of that move.
+
+This is for confluent programs only, where the others reach everything that they can reach in any order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hexloom.optimizer.pipeline.budget import LimitReached
+from hexloom.optimizer.pipeline.machine import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hexloom.optimizer.pipeline.budget import Budget
+    from hexloom.optimizer.pipeline.index import Trips
+    from hexloom.optimizer.pipeline.machine import Machine, Move, Outcome, State
+
+LONGEST_RUN = 20_000
+"""Moves of the others; where they get further away than this there is nothing that holds them together."""
+
+
+class Bits(NamedTuple):
+    """Slots that are read and slots that are written."""
+
+    reads: int
+    writes: int
+
+    def clash(self, other: Bits) -> bool:
+        """Whether both touch a slot and one of them writes it."""
+        return bool(self.writes & (other.reads | other.writes) or self.reads & other.writes)
+
+
+class HeldBack:
+    """Holds moves of a confluent program back."""
+
+    def __init__(self, machine: Machine, budget: Budget) -> None:
+        self.machine = machine
+        self.budget = budget
+        self.touched = [_touched(machine, t) for t in range(len(machine.program.threads))]
+
+    def clash(self, state: State, move: Move, after: State, trips: Trips) -> tuple[tuple[Move, ...], Fault] | None:
+        """Return moves that show what could be under way together with ``move``, and the fault; None if nothing.
+
+        Raises
+        ------
+        Undecided
+            How far the others get depends on the trip count.
+        LimitReached
+            They get too far away, or there is no more time.
+        """
+        still = self._party(state, move, trips)
+        begun, ended = self._begun(move, trips), self._ended(state, still, after, trips)
+        touched = Bits(begun.reads | ended.reads, begun.writes | ended.writes)
+        partners = self._partners(move, trips)
+        if not any(t in partners or self.touched[t].clash(touched) for t in range(len(state.at)) if t not in still):
+            return None
+        done: list[Move] = []
+        now = state
+        while True:
+            outcome = next(self._others(now, move, still, trips), None)
+            if outcome is None:
+                return None
+            self.budget.tick()
+            other, then = outcome
+            if isinstance(then, Fault):
+                return (*done, other), then
+            if self._begun(other, trips).clash(begun):
+                return self._shown(now, done, move, other, trips)
+            done.append(other)
+            now = then
+            if len(done) > LONGEST_RUN:
+                raise LimitReached
+
+    def _shown(
+        self, now: State, done: list[Move], move: Move, other: Move, trips: Trips
+    ) -> tuple[tuple[Move, ...], Fault]:
+        """Do ``move``, then ``other`` while it is under way."""
+        first = self.machine.of_thread(now, move.actor, trips)
+        assert first is not None, "nothing takes a move away in a confluent program"
+        if isinstance(first[1], Fault):
+            return (*done, move), first[1]
+        second = self.machine.of_thread(first[1], other.actor, trips)
+        assert second is not None and isinstance(second[1], Fault), "two accesses to one slot overlap"
+        return (*done, move, other), second[1]
+
+    def _others(self, now: State, move: Move, still: tuple[int, ...], trips: Trips) -> Iterator[Outcome]:
+        machine = self.machine
+        for t in range(len(now.at)):
+            if t in still:
+                continue
+            outcome = machine.of_thread(now, t, trips)
+            if outcome is not None and not set(self._party(now, outcome[0], trips)) & set(still):
+                yield outcome
+        for outcome in machine.endings(now, trips):
+            if outcome[0] != move:
+                yield outcome
+
+    def _party(self, state: State, move: Move, trips: Trips) -> tuple[int, ...]:
+        """Return the threads that take part in ``move``: of a barrier all, of the end of a job none."""
+        if move.actor < 0:
+            return ()
+        action = self.machine.step_at(move.actor, move.at, trips).action
+        return self.machine.program.barriers[action.target] if action.verb == "barrier" else (move.actor,)
+
+    def _begun(self, move: Move, trips: Trips) -> Bits:
+        if move.actor < 0:
+            return Bits(0, 0)
+        step = self.machine.step_at(move.actor, move.at, trips)
+        return Bits(step.read_bits, step.write_bits)
+
+    def _ended(self, state: State, still: tuple[int, ...], after: State, trips: Trips) -> Bits:
+        """Return what the move ends: runs of the threads that take part, and jobs that it knows to have ended."""
+        reads = writes = 0
+        for t, _, job, step in self.machine.under_way(state, trips):
+            flies = job is not None and any(job in jobs for jobs in after.queues)
+            if t in still or (job is not None and not flies):
+                reads |= step.read_bits
+                writes |= step.write_bits
+        return Bits(reads, writes)
+
+    def _partners(self, move: Move, trips: Trips) -> set[int]:
+        """Return the threads for whom a queue could run full or empty while ``move`` is held back."""
+        if move.actor < 0:
+            return set()
+        action = self.machine.step_at(move.actor, move.at, trips).action
+        if action.verb not in ("push", "pop"):
+            return set()
+        return set(self.machine.program.users(action.target, "push" if action.verb == "pop" else "pop"))
+
+
+def _touched(machine: Machine, t: int) -> Bits:
+    """Return all slots that thread ``t`` or its jobs ever touch."""
+    reads = writes = 0
+    for action in machine.program.threads[t].all():
+        for accesses, written in ((action.reads, False), (action.writes, True)):
+            for access in accesses:
+                bits = ((1 << access.slots) - 1) << access.first
+                reads, writes = (reads, writes | bits) if written else (reads | bits, writes)
+    return Bits(reads, writes)
