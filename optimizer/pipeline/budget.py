@@ -6,7 +6,11 @@ import time
 
 
 class LimitReached(Exception):
-    """The time or the number of states that the search may take is used up."""
+    """The search may not go on; ``limit`` says what is used up."""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(limit)
+        self.limit = limit
 
 
 class Budget:
@@ -28,7 +32,7 @@ class Budget:
         """
         self.states += 1
         if self.states > self.most_states:
-            raise LimitReached
+            raise LimitReached(f"{self.most_states} states")
         self.tick()
 
     def tick(self) -> None:
@@ -41,4 +45,4 @@ class Budget:
         """
         self._ticks += 1
         if self._ticks % 64 == 0 and time.monotonic() > self.ends:
-            raise LimitReached
+            raise LimitReached("time")

@@ -25,11 +25,18 @@ LONG = 64
 """From a smallest trip count above this the proof is tried for smaller ones too, which is shorter."""
 
 
+FOR_ALL_AT_ONCE = 0.6
+"""Of the time; the rest is for trip counts one by one."""
+
+FOR_A_SHORTER_ONE = 0.25
+"""Of the time: a fault is known, and waiting long for a shorter way to it helps nobody."""
+
+
 class Answer(NamedTuple):
     """What is known.
 
     ``proven_to`` is the largest trip count up to which there is no fault, None where not even the smallest was decided;
-    ``states`` is how many states were looked at.
+    ``states`` is how many states were looked at, and ``limit`` what ended an undecided search.
     """
 
     status: Literal["safe", "broken", "undecided"]
@@ -37,6 +44,7 @@ class Answer(NamedTuple):
     proven_to: int | None
     broken: Broken | None
     states: int
+    limit: str = ""
 
 
 def check_pipeline(
@@ -63,6 +71,7 @@ class _Decision:
         self.clock = Budget(seconds, most_states)
         self.states = 0
         self.next = self.low
+        self.limit = ""
 
     def answer(self) -> Answer:
         """Try the smallest trip counts, then all at once, then, if that finds a fault, up to the one that has it."""
@@ -72,12 +81,12 @@ class _Decision:
                 if found is not None or self.next > self.high:
                     return self._found(found)
             last = self._last_to_try()
-        except LimitReached:
-            return self._answer("undecided")
+        except LimitReached as reached:
+            return self._undecided(reached)
         try:
             return self._found(self._each_to(min(self.high, last)) if last is not None else None)
-        except LimitReached:
-            return self._answer("undecided")
+        except LimitReached as reached:
+            return self._undecided(reached)
 
     def _last_to_try(self) -> int | None:
         """Return a trip count at which a fault is known to be, the largest if it is not decided, or None: all safe."""
@@ -85,7 +94,8 @@ class _Decision:
             found = self._all_from(self.next if self.low <= LONG else min(self.low, ONE_BY_ONE))
             if found is not None and found.trip_count < self.next:
                 found = self._all_from(self.next)
-        except LimitReached:
+        except LimitReached as reached:
+            self.limit = reached.limit
             return self.high
         return None if found is None else found.trip_count
 
@@ -102,7 +112,7 @@ class _Decision:
         return None
 
     def _all_from(self, least: int) -> Found | None:
-        explorer = self._explorer(self.seconds * 0.6)
+        explorer = self._explorer(self.seconds * FOR_ALL_AT_ONCE)
         try:
             return explorer.all_from(least)
         finally:
@@ -116,10 +126,14 @@ class _Decision:
     def _found(self, found: Found | None) -> Answer:
         if found is None:
             return self._answer("safe", proven_to=self.high)
-        budget = self._explorer(self.seconds).budget
+        budget = self._explorer(self.seconds * FOR_A_SHORTER_ONE).budget
         broken = shortest(self.machine, found.trip_count, found.path, budget)
         self.states += budget.states
         return self._answer("broken", broken=broken)
+
+    def _undecided(self, reached: LimitReached) -> Answer:
+        """Return what is known; what ended the search over all trip counts says more than what ended the rest."""
+        return self._answer("undecided")._replace(limit=self.limit or reached.limit)
 
     def _answer(
         self, status: Literal["safe", "broken", "undecided"], proven_to: int | None = None, broken: Broken | None = None

@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.optimizer.pipeline.budget import LimitReached
-from hexloom.optimizer.pipeline.machine import Fault
+from hexloom.optimizer.pipeline.machine import Fault, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hexloom.optimizer.pipeline.budget import Budget
     from hexloom.optimizer.pipeline.index import Trips
-    from hexloom.optimizer.pipeline.machine import Machine, Move, Outcome, State
+    from hexloom.optimizer.pipeline.machine import Machine, Move, Outcome
 
 LONGEST_RUN = 20_000
 """Moves of the others; where they get further away than this there is nothing that holds them together."""
@@ -50,28 +48,46 @@ class HeldBack:
         LimitReached
             They get too far away, or there is no more time.
         """
-        still = self._party(state, move, trips)
+        still = self._party(move, trips)
         begun, ended = self._begun(move, trips), self._ended(state, still, after, trips)
         touched = Bits(begun.reads | ended.reads, begun.writes | ended.writes)
         partners = self._partners(move, trips)
         if not any(t in partners or self.touched[t].clash(touched) for t in range(len(state.at)) if t not in still):
             return None
         done: list[Move] = []
-        now = state
-        while True:
-            outcome = next(self._others(now, move, still, trips), None)
-            if outcome is None:
-                return None
-            self.budget.tick()
-            other, then = outcome
-            if isinstance(then, Fault):
-                return (*done, other), then
-            if self._begun(other, trips).clash(begun):
-                return self._shown(now, done, move, other, trips)
-            done.append(other)
-            now = then
-            if len(done) > LONGEST_RUN:
-                raise LimitReached
+        now, before = state, None
+        while now is not before:
+            before = now
+            for t in range(len(state.at)):
+                while t not in still:
+                    outcome = self._of_thread(now, t, still, trips)
+                    if outcome is None:
+                        break
+                    other, then = outcome
+                    if isinstance(then, Fault):
+                        return (*done, other), then
+                    if self._begun(other, trips).clash(begun):
+                        return self._shown(now, done, move, other, trips)
+                    now = self._go_on(done, other, then)
+            for other, then in self.machine.endings(now, trips):
+                if other != move and isinstance(then, State):
+                    now = self._go_on(done, other, then)
+                    break
+        return None
+
+    def _go_on(self, done: list[Move], other: Move, then: State) -> State:
+        self.budget.tick()
+        done.append(other)
+        if len(done) > LONGEST_RUN:
+            raise LimitReached(f"a thread that nothing keeps from running {LONGEST_RUN} steps ahead of the others")
+        return then
+
+    def _of_thread(self, now: State, t: int, still: tuple[int, ...], trips: Trips) -> Outcome | None:
+        """Return the next move of thread ``t``, unless it takes along a thread that is held back."""
+        outcome = self.machine.of_thread(now, t, trips)
+        if outcome is None or not self.machine.program.barriers:
+            return outcome
+        return None if set(self._party(outcome[0], trips)) & set(still) else outcome
 
     def _shown(
         self, now: State, done: list[Move], move: Move, other: Move, trips: Trips
@@ -85,19 +101,7 @@ class HeldBack:
         assert second is not None and isinstance(second[1], Fault), "two accesses to one slot overlap"
         return (*done, move, other), second[1]
 
-    def _others(self, now: State, move: Move, still: tuple[int, ...], trips: Trips) -> Iterator[Outcome]:
-        machine = self.machine
-        for t in range(len(now.at)):
-            if t in still:
-                continue
-            outcome = machine.of_thread(now, t, trips)
-            if outcome is not None and not set(self._party(now, outcome[0], trips)) & set(still):
-                yield outcome
-        for outcome in machine.endings(now, trips):
-            if outcome[0] != move:
-                yield outcome
-
-    def _party(self, state: State, move: Move, trips: Trips) -> tuple[int, ...]:
+    def _party(self, move: Move, trips: Trips) -> tuple[int, ...]:
         """Return the threads that take part in ``move``: of a barrier all, of the end of a job none."""
         if move.actor < 0:
             return ()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexloom.optimizer.pipeline.index import Trips
-    from hexloom.optimizer.pipeline.program import Access, Action, Lines, Program
+    from hexloom.optimizer.pipeline.program import Access, Action, Program
 
 T = TypeVar("T")
 
@@ -97,7 +97,10 @@ class Machine:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._steps: dict[tuple[int, int, int], Step] = {}
+        self._before = [len(lines.prologue) for lines in program.threads]
+        self._length = [len(lines.body) for lines in program.threads]
+        self._inside: list[dict[int, Step]] = [{} for _ in program.threads]
+        self._behind: dict[tuple[int, int, int], Step] = {}
         self._next: dict[tuple[int, int, Trips], tuple[int, Step] | None] = {}
         self.signalling = [
             any(a.verb == "push" and a.target == q and a.signals for lines in program.threads for a in lines.all())
@@ -120,27 +123,26 @@ class Machine:
 
     def step_at(self, t: int, at: int, trips: Trips) -> Step:
         """Return what thread ``t`` does at ``at``, a place that it reaches for this trip count."""
-        lines = self.program.threads[t]
-        before, length = len(lines.prologue), len(lines.body)
-        i = (at - before) // length if length else 0
-        if at < before:
-            where = (t, at, -1)
-        elif trips.above(i):
-            where = (t, at, -2)
-        else:
-            where = (t, at, trips.least)
-        found = self._steps.get(where)
+        before, length = self._before[t], self._length[t]
+        if at < before + trips.least * length:
+            found = self._inside[t].get(at)
+            if found is None:
+                found = self._inside[t][at] = self._inside_step(t, at)
+            return found
+        if length:
+            trips.above((at - before) // length)  # raises where this may still be in the loop
+        found = self._behind.get((t, at, trips.least))
         if found is None:
-            found = self._steps[where] = self._resolve(lines, at, i, trips.least, where[2])
+            action = self.program.threads[t].epilogue[at - before - trips.least * length]
+            found = self._behind[t, at, trips.least] = self._step(action, "epilogue", 0, trips.least)
         return found
 
-    def _resolve(self, lines: Lines, at: int, i: int, n: int, where: int) -> Step:
-        if where == -1:
+    def _inside_step(self, t: int, at: int) -> Step:
+        lines = self.program.threads[t]
+        if at < len(lines.prologue):
             return self._step(lines.prologue[at], "prologue", 0, 0)
-        at -= len(lines.prologue)
-        if where == -2:
-            return self._step(lines.body[at % len(lines.body)], "body", i, 0)
-        return self._step(lines.epilogue[at - n * len(lines.body)], "epilogue", 0, n)
+        i, k = divmod(at - len(lines.prologue), len(lines.body))
+        return self._step(lines.body[k], "body", i, 0)
 
     def _step(self, action: Action, section: str, i: int, n: int) -> Step:
         reads = tuple(_touch(access, i, n) for access in action.reads)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hexloom.optimizer.pipeline.index import Undecided
 from hexloom.optimizer.pipeline.machine import EVERY, NOTHING, OLD, State
 
 if TYPE_CHECKING:
@@ -44,12 +45,19 @@ def renamed(machine: Machine, state: State, trips: Trips) -> tuple[State, Trips,
 
 def _slowest(machine: Machine, state: State, trips: Trips) -> int:
     """Return the iteration of the slowest thread that still has something to do, or of the oldest job."""
-    threads = machine.program.threads
     found = [machine.iteration_of(job.thread, job.at) for jobs in state.queues for job in jobs]
     for t, at in enumerate(state.at):
-        if threads[t].body or machine.next_of(t, at, trips) is not None:
+        if machine.program.threads[t].body or not _ended(machine, t, at, trips):
             found.append(machine.iteration_of(t, at))
     return min(found, default=0)
+
+
+def _ended(machine: Machine, t: int, at: int, trips: Trips) -> bool:
+    """Whether thread ``t`` is known to have nothing to do any more."""
+    try:
+        return machine.next_of(t, at, trips) is None
+    except Undecided:
+        return False
 
 
 def _value(value: Value, by: int, oldest: int) -> Value:

@@ -119,7 +119,9 @@ class Replay:
 
     def value(self, value: Value) -> str:
         """Return the name of a value."""
-        return self.program.buffers[value[0]] + ("" if value[1] == EVERY else f"[{value[1]}]")
+        home = self.program.memories[self.program.home[value[0]]]
+        alone = value[1] == EVERY or not (home.rolling or home.slots > 1)
+        return self.program.buffers[value[0]] + ("" if alone else f"[{value[1]}]")
 
     # --- what is wrong
 
@@ -132,17 +134,14 @@ class Replay:
             has = self.state.counts[fault.queue]
             return f"all threads have ended and event {event.name} is at {has}, not {event.initial}", (event.name,)
         if fault.kind == "deadlock":
-            waiting = ", ".join(self.blocked())
-            return f"no thread can go on: {waiting}", tuple(self.blocked())
+            return "no thread can go on", self._blocked()
         return self._queue()
 
-    def blocked(self) -> list[str]:
+    def _blocked(self) -> tuple[str, ...]:
         """Return the threads that are not at their end."""
-        return [
-            lines.name
-            for t, lines in enumerate(self.program.threads)
-            if self.machine.next_of(t, self.state.at[t], self.trips) is not None
-        ]
+        next_of, at = self.machine.next_of, self.state.at
+        threads = enumerate(self.program.threads)
+        return tuple(lines.name for t, lines in threads if next_of(t, at[t], self.trips) is not None)
 
     def _queue(self) -> tuple[str, tuple[str, ...]]:
         fault = self.fault

@@ -10,7 +10,7 @@ from hexloom.optimizer.pipeline.replay import Replay
 if TYPE_CHECKING:
     from hexloom.optimizer.pipeline.decide import Answer
     from hexloom.optimizer.pipeline.model import Pipeline
-    from hexloom.optimizer.pipeline.replay import Line, Told
+    from hexloom.optimizer.pipeline.replay import Line
 
 TITLES = {
     "read_before_write": "read before write",
@@ -28,12 +28,10 @@ TITLES = {
 
 
 def report(pipeline: Pipeline, answer: Answer) -> str:
-    """Return the answer as lines of text."""
+    """Return a proof or a fault as lines of text."""
     low, high = pipeline.trip_counts
     if answer.status == "safe":
         return f"{pipeline.name}: proven safe for {_trips(low, high)} ({_size(answer)})"
-    if answer.status == "undecided":
-        return f"{pipeline.name}: {undecided(pipeline, answer)}"
     broken = answer.broken
     assert broken is not None
     replay = Replay(answer.machine, broken)
@@ -47,14 +45,13 @@ def report(pipeline: Pipeline, answer: Answer) -> str:
 
 
 def undecided(pipeline: Pipeline, answer: Answer) -> str:
-    """Return what is known where the limit was reached."""
+    """Return what is known where the limit was reached, and what to change."""
     low, _ = pipeline.trip_counts
-    if answer.proven_to is None:
-        return f"not decided, not even for n = {low}: the limit was reached after {answer.states} states"
-    return (
-        f"not decided up to the end: {_trips(low, answer.proven_to)} is safe, "
-        f"beyond that the limit was reached after {answer.states} states"
-    )
+    known = f"not decided, not even for n = {low}"
+    if answer.proven_to is not None:
+        known = f"not decided up to the end: {_trips(low, answer.proven_to)} is safe, larger ones are open"
+    change = "give it more with --time-limit" if answer.limit == "time" else "let the threads wait for each other more"
+    return f"{known}; the limit was {answer.limit}: {change}"
 
 
 def numbers(pipeline: Pipeline, answer: Answer) -> dict[str, Any]:
@@ -66,14 +63,14 @@ def numbers(pipeline: Pipeline, answer: Answer) -> dict[str, Any]:
         "iterations": [low, high],
         "proven_to": answer.proven_to,
         "states": answer.states,
-        "fault": None,
+        "violations": [],
     }
     broken = answer.broken
     if broken is not None:
         replay = Replay(answer.machine, broken)
         told = replay.told()
         deadlock = Deadlock(replay) if broken.fault.kind == "deadlock" else None
-        found["fault"] = {
+        violation = {
             "kind": broken.fault.kind,
             "parties": list(told.parties),
             "message": told.sentence,
@@ -83,6 +80,7 @@ def numbers(pipeline: Pipeline, answer: Answer) -> dict[str, Any]:
             "waits": deadlock.lines() if deadlock else [],
             "cycle": list(deadlock.cycle()) if deadlock else [],
         }
+        found["violations"].append(violation)
     return found
 
 
@@ -90,9 +88,12 @@ def headline(answer: Answer) -> str:
     """Return the fault in one line."""
     broken = answer.broken
     assert broken is not None
-    told: Told = Replay(answer.machine, broken).told()
+    replay = Replay(answer.machine, broken)
+    sentence = replay.told().sentence
+    if broken.fault.kind == "deadlock":
+        sentence = "; ".join(Deadlock(replay).lines())
     steps = f"{len(broken.moves)} steps" if len(broken.moves) != 1 else "1 step"
-    return f"{TITLES[broken.fault.kind]} with n = {broken.trip_count}, after {steps}: {told.sentence}"
+    return f"{TITLES[broken.fault.kind]} with n = {broken.trip_count}, after {steps}: {sentence}"
 
 
 def _trips(low: int, high: int) -> str:

@@ -15,7 +15,7 @@ from hexloom.optimizer.schemas import schema_texts
 from hexloom.optimizer.workload import Workload, read_data
 
 ROOT = Path(__file__).resolve().parents[3]
-EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*/*.yaml") if "pipeline" not in path.stem)
 SCHEMAS = ROOT / "optimizer" / "schemas"
 
 OP = {"name": "a", "engine": "hvx", "duration_us": 1}
