@@ -156,11 +156,14 @@ def _comparison(text: str) -> Comparison:
 
 
 def largest_number(guards: Iterable[Guard]) -> int:
-    """Return from which iteration on no guard tells iterations apart by their number alone."""
+    """Return the number from which on no guard tells iterations or trip counts apart but for rests.
+
+    A guard that compares i with n is the same for all of them.
+    """
     numbers = [
         abs(part.left.add) + abs(part.right.add)
         for guard in guards
         for part in guard.parts
-        if not part.rest and part.right.base != "n"
+        if not part.rest and (part.left.base, part.right.base) != ("i", "n")
     ]
     return max(numbers, default=-1) + 1

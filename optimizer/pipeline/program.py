@@ -266,8 +266,10 @@ class _Compiler:
             raise ValueError(f"wait {name!r}: `round` counts whole rounds; drop `times`")
         index = parse_index(written.round)
         _fits(index, section, written.round)
-        if section == "body" and index.base != "i":
-            raise ValueError(f"wait {name!r}: round {written.round!r} in a body must move with i")
+        if section != "prologue" and not index.base:
+            raise ValueError(
+                f"wait {name!r}: round {written.round!r} is a number; in a {section} let it move with i or n"
+            )
         return Action("reach", name, guard, event, job=Place(name, index))
 
     def _accesses(self, texts: Iterable[str], section: str) -> tuple[Access, ...]:
@@ -278,7 +280,7 @@ class _Compiler:
         buffer = _known(place.name, self.buffers, "buffer")
         _fits(place.where, section, text)
         home = self.home[buffer]
-        if section == "body" or place.where.base:
+        if section != "prologue" or place.where.base:
             moves = bool(place.where.base)
             if self.moving.setdefault(home, moves) != moves:
                 raise ValueError(
@@ -338,6 +340,6 @@ def _job(text: str, section: str) -> Place:
         bases = {"prologue": Index("", 0), "body": Index("i", 0), "epilogue": Index("n", 0)}
         return Place(place.name, bases[section])
     _fits(place.where, section, text)
-    if section == "body" and place.where.base != "i":
-        raise ValueError(f"job {text!r} has the same name in every iteration; let its index move with i")
+    if section != "prologue" and not place.where.base:
+        raise ValueError(f"job {text!r} is the same for every iteration and trip count; let its index move with i or n")
     return place

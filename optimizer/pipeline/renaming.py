@@ -49,7 +49,7 @@ def _slowest(machine: Machine, state: State, trips: Trips) -> int:
     for t, at in enumerate(state.at):
         if machine.program.threads[t].body or not _ended(machine, t, at, trips):
             found.append(machine.iteration_of(t, at))
-    return min(found, default=0)
+    return min([*found, trips.least])  # behind the loop the trip count is what must stay clear of the guards
 
 
 def _ended(machine: Machine, t: int, at: int, trips: Trips) -> bool:

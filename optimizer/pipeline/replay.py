@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hexloom.optimizer.pipeline.index import Trips
+from hexloom.optimizer.pipeline.index import Index, Trips
 from hexloom.optimizer.pipeline.machine import EVERY, FLYING, RETIRED, Fault
 from hexloom.optimizer.pipeline.shortest import after
 
 if TYPE_CHECKING:
     from hexloom.optimizer.pipeline.machine import Job, Machine, Move, State, Step, Touch, Value
     from hexloom.optimizer.pipeline.shortest import Broken
+
+
+ONLY = Index("", 0)
+"""The number of a value that is the only one of its buffer."""
 
 
 class Line(NamedTuple):
@@ -23,11 +27,12 @@ class Line(NamedTuple):
 
 
 class Told(NamedTuple):
-    """An interleaving told: its lines, one sentence with what is wrong, and the names of those at fault."""
+    """An interleaving told: its lines, one sentence with what is wrong, those at fault, and what would mend it."""
 
     lines: tuple[Line, ...]
     sentence: str
     parties: tuple[str, ...]
+    mend: str
 
 
 class Replay:
@@ -41,6 +46,9 @@ class Replay:
         self.lines: list[Line] = []
         self.number: dict[tuple[int, int], int] = {}
         self.written: dict[int, tuple[int, str]] = {}
+        actions = [action for lines in self.program.threads for action in lines.all()]
+        accesses = [access for action in actions for access in (*action.reads, *action.writes)]
+        self.numbered = {access.buffer for access in accesses if access.where != ONLY}
         state = machine.start()
         for k, move in enumerate(broken.moves, 1):
             then = after(machine, state, move, self.trips)
@@ -53,7 +61,23 @@ class Replay:
     def told(self) -> Told:
         """Return the whole story."""
         sentence, parties = self._sentence()
-        return Told(tuple(self.lines), sentence, parties)
+        return Told(tuple(self.lines), sentence, parties, self._mend(parties))
+
+    def _mend(self, parties: tuple[str, ...]) -> str:
+        kind = self.fault.kind
+        if kind == "overwrite":
+            buffer = self.program.buffers[self.program.home.index(self.program.home[self.fault.wanted[0]])]
+            first, second = parties if self._other()[0] and not self._reads_what_is_written() else parties[::-1]
+            return f"let {second} wait for {first}, or give {buffer} another slot"
+        if kind in ("read_before_write", "two_writers") and self._other()[0]:
+            return f"let {parties[1]} wait for {parties[0]}"
+        texts = {
+            "read_before_write": f"write {parties[0]} before {parties[-1]}, and let it wait for that",
+            "queue_full": f"wait for the oldest job of {parties[-1]} before this push, or give it more entries",
+            "unexpected": f"push {parties[0]} before {parties[-1]}, or wait for it by name (for)",
+            "left_over": "wait for them in the epilogue",
+        }
+        return texts.get(kind, "")
 
     # --- steps
 
@@ -119,8 +143,7 @@ class Replay:
 
     def value(self, value: Value) -> str:
         """Return the name of a value."""
-        home = self.program.memories[self.program.home[value[0]]]
-        alone = value[1] == EVERY or not (home.rolling or home.slots > 1)
+        alone = value[1] == EVERY or value[0] not in self.numbered
         return self.program.buffers[value[0]] + ("" if alone else f"[{value[1]}]")
 
     # --- what is wrong
@@ -175,7 +198,6 @@ class Replay:
         wanted, found = self.value(fault.wanted), "" if fault.found[0] < 0 else self.value(fault.found)
         place = self._place(fault)
         other, at = self._other()
-        reads = any(slot == fault.slot for slot, _, _ in step.reads) and fault.kind != "two_writers"
         if fault.kind == "two_writers":
             return f"{me} writes {wanted} to {place} while {other} ({at}) may still be writing {found} there", (
                 other,
@@ -183,7 +205,7 @@ class Replay:
             )
         if other and fault.kind == "read_before_write":
             return f"{me} reads {wanted} in {place} while {other} ({at}) may still be writing it", (other, me)
-        if other and reads and self._writes(fault):
+        if other and self._reads_what_is_written():
             return f"{me} reads {wanted} in {place} while {other} ({at}) may be writing {found} over it", (other, me)
         if other:
             return f"{me} writes {wanted} to {place} while {other} ({at}) may still be reading {found} there", (
@@ -200,12 +222,17 @@ class Replay:
             )
         return f"{me} reads {wanted} in {place}, which still holds {found} of {writer} (step {number})", (wanted, me)
 
-    def _writes(self, fault: Fault) -> bool:
-        """Whether the other one is a writer of the slot."""
+    def _reads_what_is_written(self) -> bool:
+        """Whether the last move reads a slot that the other one is writing."""
+        fault = self.fault
+        assert fault.move is not None
         t, at = (
             (fault.job.thread, fault.job.at) if fault.job is not None else (fault.thread, self.state.at[fault.thread])
         )
-        return any(slot == fault.slot for slot, _, _ in self.step(t, at).writes)
+        mine, theirs = self.step(fault.move.actor, fault.move.at), self.step(t, at)
+        return any(touch[0] == fault.slot for touch in mine.reads) and any(
+            touch[0] == fault.slot for touch in theirs.writes
+        )
 
     def _other(self) -> tuple[str, str]:
         """Return who else is at the slot and since which step; nobody: two empty texts."""
@@ -225,9 +252,9 @@ class Replay:
 
     def _place(self, fault: Fault) -> str:
         home = self.program.home[fault.wanted[0]]
-        first, slots, _ = self.program.memories[home]
+        first = self.program.memories[home].first
         name = self.program.buffers[self.program.home.index(home)]
-        return f"slot {fault.slot - first} of {name}" if slots > 1 else f"the one slot of {name}"
+        return f"slot {fault.slot - first} of {name}"
 
 
 def name_of(step: Step) -> str:

@@ -39,6 +39,8 @@ def report(pipeline: Pipeline, answer: Answer) -> str:
     lines = [f"{pipeline.name}: {TITLES[broken.fault.kind]}: {told.sentence}"]
     if broken.fault.kind == "deadlock":
         lines += _deadlock(Deadlock(replay))
+    if told.mend:
+        lines.append(f"to mend it: {told.mend}")
     shortest = "the shortest interleaving" if broken.shortest else "an interleaving, perhaps not the shortest,"
     lines.append(f"{shortest} that shows it, with n = {broken.trip_count}{_below(low, broken.trip_count)}:")
     return "\n".join([*lines, *_table(told.lines)])
@@ -74,6 +76,7 @@ def numbers(pipeline: Pipeline, answer: Answer) -> dict[str, Any]:
             "kind": broken.fault.kind,
             "parties": list(told.parties),
             "message": told.sentence,
+            "mend": told.mend,
             "trip_count": broken.trip_count,
             "shortest": broken.shortest,
             "steps": [line._asdict() for line in told.lines],
