@@ -44,5 +44,5 @@ class Budget:
             There is no more time.
         """
         self._ticks += 1
-        if self._ticks % 64 == 0 and time.monotonic() > self.ends:
+        if self._ticks % 64 == 1 and time.monotonic() > self.ends:
             raise LimitReached("time")

@@ -8,7 +8,10 @@ from itertools import chain
 from math import lcm
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import ValidationError
+
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.pipeline.index import (
     Guard,
     Index,
@@ -132,6 +135,8 @@ def program_of(pipeline: Pipeline, source: str = "pipeline") -> Program:
     """
     try:
         return _Compiler(pipeline).program()
+    except ValidationError as error:  # of one of the threads that a thread stands for
+        raise InvalidInputError(f"{source}: {explain(error)}") from None
     except ValueError as error:
         raise InvalidInputError(f"{source}: {error}") from None
 
@@ -213,16 +218,19 @@ class _Compiler:
         sections = []
         for section in SECTIONS:
             actions: Sequence[Written] = getattr(thread, section)
-            try:
-                sections.append(tuple(self._action(written, section) for written in actions))
-            except ValueError as error:
-                raise ValueError(f"thread {thread.name!r}, {section}: {error}") from None
+            sections.append(tuple(self._placed(thread.name, section, k, each) for k, each in enumerate(actions)))
         if sections[2] and not sections[1]:
             raise ValueError(
                 f"thread {thread.name!r} has an epilogue and no body; let it take part in the loop, or let another "
                 "thread do this"
             )
         return Lines(thread.name, *sections)
+
+    def _placed(self, thread: str, section: str, k: int, written: Written) -> Action:
+        try:
+            return self._action(written, section)
+        except ValueError as error:
+            raise ValueError(f"thread {thread!r}, {section}[{k}]: {error}") from None
 
     def _action(self, written: Written, section: str) -> Action:
         guard = parse_guard(written.if_)
@@ -257,7 +265,7 @@ class _Compiler:
             wanted = written.for_ or written.expect
             job = None if wanted is None else _job(wanted, section)
             return Action("pop", name, guard, self.queues[name], job=job, by_name=written.for_ is not None)
-        event = _known(name, self.events, "event", [*self.queues, *self.events])
+        event = _known(name, self.events, "queue or event", [*self.queues, *self.events])
         if written.for_ is not None or written.expect is not None:
             raise ValueError(f"wait {name!r}: `for` and `expect` are for queues, and {name!r} is an event")
         if written.round is None:

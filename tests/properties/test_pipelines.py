@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import assume, given, settings
 from pipeline_oracle import TooLarge, fewest_steps
-from pipelines import SAFE, mutants, random_pipelines
+from pipelines import SAFE, changed_pipelines, mutants, random_pipelines
 
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.pipeline.budget import Budget, LimitReached
@@ -24,7 +24,7 @@ MOST_TRIPS = 5
 
 
 def answer_to(data: Data) -> Answer:
-    return check_pipeline(Pipeline.from_data(data), time_limit_s=1, most_states=2000)
+    return check_pipeline(Pipeline.from_data(data), time_limit_s=60, most_states=3000)
 
 
 def agrees(data: Data, trips: int = MOST_TRIPS, most_states: int = 40_000) -> bool:
@@ -41,11 +41,12 @@ def agrees(data: Data, trips: int = MOST_TRIPS, most_states: int = 40_000) -> bo
             assert found.shortest
             break
         assert fewest is None, (n, fewest, found)
-    if answer.status == "broken":
-        with suppress(LimitReached):
-            every = Explorer(answer.machine, Budget(2, 5_000)).all_from(0)
-            assert every is not None
-            assert Explorer(answer.machine, Budget(2, 5_000)).one(every.trip_count) is not None
+    with suppress(LimitReached):  # the search over all trip counts at once, by itself
+        every = Explorer(answer.machine, Budget(60, 500)).all_from(0)
+        assert every is not None or found is None
+        if every is not None:
+            assert Explorer(answer.machine, Budget(60, 500)).one(every.trip_count) is not None
+            assert found is not None or every.trip_count > (answer.proven_to or 0)
     return answer.status == "safe"
 
 
@@ -75,7 +76,21 @@ def judged(data: Data, most_states: int) -> None:
         assume(False)
 
 
+@given(changed_pipelines())
+@settings(max_examples=40)
+def test_two_changes_are_judged_as_by_every_interleaving(data: Data) -> None:
+    judged(data, 3_000)
+
+
+@pytest.mark.slow
+@given(changed_pipelines())
+@settings(max_examples=1500)
+def test_many_changes_are_judged_as_by_every_interleaving(data: Data) -> None:
+    judged(data, 20_000)
+
+
 @given(random_pipelines())
+@settings(max_examples=50)
 def test_random_pipelines_are_judged_as_by_every_interleaving(data: Data) -> None:
     judged(data, 3_000)
 
