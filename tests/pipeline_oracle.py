@@ -176,7 +176,8 @@ class Loop:
         _, running, memory, queues, counts = state
         queue = self.queues[action["push"]]
         jobs = dict(queues)[queue["name"]]
-        if len(jobs) >= queue["entries"]:
+        taken = sum(self.jobs[job].get("descriptors", 1) for job, _ in jobs)
+        if taken + action.get("descriptors", 1) > queue["entries"]:
             return [] if queue.get("when_full") == "wait" else [(1, None)]
         more = (*jobs, (self.job_ids[id(action)], "queued"))
         return [(1, (on, running, memory, put(queues, queue["name"], more), counts))]

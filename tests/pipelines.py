@@ -229,7 +229,7 @@ def random_pipelines(draw: st.DrawFn) -> Data:
         buffers[1]["ready"] = True
     queues = [
         {"name": name, "kind": kind, "entries": draw(st.integers(1, 3)), "when_full": draw(st.sampled_from(FULL))}
-        for name, kind in (("dma", "dma"), ("hmx", "fifo"))
+        for name, kind in (("dma0", "dma"), ("dma1", "dma"), ("dma2", "dma"), ("hmx", "fifo"))
     ]
     events = [{"name": "e", "initial": draw(st.integers(0, 2))}, {"name": "f"}, {"name": "g", "per_round": 1}]
     threads = [draw(_threads(k)) for k in range(draw(st.integers(1, 3)))]
@@ -241,26 +241,28 @@ FULL = ("fault", "wait")
 
 @st.composite
 def _threads(draw: st.DrawFn, k: int) -> Data:
-    body = draw(st.lists(_actions("body"), min_size=1, max_size=4))
+    body = draw(st.lists(_actions("body", k), min_size=1, max_size=4))
     return {
         "name": f"t{k}",
-        "prologue": draw(st.lists(_actions("prologue"), max_size=2)),
+        "prologue": draw(st.lists(_actions("prologue", k), max_size=2)),
         "body": body,
-        "epilogue": draw(st.lists(_actions("epilogue"), max_size=2)),
+        "epilogue": draw(st.lists(_actions("epilogue", k), max_size=2)),
     }
 
 
 @st.composite
-def _actions(draw: st.DrawFn, section: str) -> Data:
+def _actions(draw: st.DrawFn, section: str, k: int) -> Data:
     some = st.lists(st.sampled_from(PLACES[section]), max_size=1)
     verb = draw(st.sampled_from(["run", "run", "push", "pop", "pop", "take", "signal", "signal", "reach", "barrier"]))
     action: Data = {"if": draw(st.sampled_from(GUARDS[section]))}
-    queue, event = draw(st.sampled_from(["dma", "hmx"])), draw(st.sampled_from(["e", "f"]))
+    queue, event = draw(st.sampled_from([f"dma{k}", "hmx"])), draw(st.sampled_from(["e", "f"]))
     if verb in ("run", "push"):
         action |= {"reads": draw(some), "writes": draw(some)}
     if verb == "run":
         return {"run": "work", **action}
     if verb == "push":
+        if queue != "hmx":
+            action["descriptors"] = draw(st.sampled_from([1, 1, 2]))
         return {"push": queue, "job": "job", "signals": draw(st.sampled_from([[], [], ["f"]])), **action}
     if verb == "pop":
         how = draw(st.sampled_from(["", "", "for", "expect"]))

@@ -96,7 +96,7 @@ class Deadlock:
             return
         if verb == "push":
             queue = replay.program.queues[target]
-            yield self._wait(t, at, f"an entry of {queue.name} ({queue.entries} of {queue.entries} taken)", None, step)
+            yield self._wait(t, at, f"an entry of {queue.name}, which has {queue.entries}", None, step)
             return
         event = replay.program.events[target].name
         yield self._wait(t, at, f"event {event} ({replay.state.counts[target]} of {step.times})", None, step)

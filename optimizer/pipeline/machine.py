@@ -256,7 +256,8 @@ class Machine:
     def _push(self, state: State, step: Step, move: Move, trips: Trips) -> State | Fault | None:
         q = step.action.target
         queue = self.program.queues[q]
-        if len(state.queues[q]) >= queue.entries:
+        taken = sum(self.step_at(job.thread, job.at, trips).times for job in state.queues[q])
+        if taken + step.times > queue.entries:
             return None if queue.when_full == "wait" else Fault("queue_full", move, queue=q)
         after = self._begin(state, step, move, q if queue.kind == "fifo" else -1, trips)
         if isinstance(after, Fault):

@@ -42,7 +42,8 @@ class Buffer(Spec):
 class Queue(Spec):
     """Jobs that run beside the thread that pushes them.
 
-    ``kind`` ``dma``: started at once, end in any order; ``fifo`` (HMX): one after another, in the order of pushes.
+    ``kind`` ``dma``: started at once, end in any order, known to the one thread that started them; ``fifo`` (HMX): one
+    after another, in the order of pushes.
     ``entries`` jobs can be pushed and not yet waited for; the entry of a job that was waited for out of turn is free
     once those before it are. A push beyond that is lost, unless ``when_full`` is ``wait``.
     """
@@ -74,10 +75,14 @@ class Run(Spec):
 
 
 class Push(Spec):
-    """Give a job to a queue; when it has ended it signals ``signals``."""
+    """Give a job to a queue; when it has ended it signals ``signals``.
+
+    A transfer that is done by several descriptors takes so many entries of its ring.
+    """
 
     push: Name
     job: Text
+    descriptors: Times = 1
     reads: tuple[Text, ...] = ()
     writes: tuple[Text, ...] = ()
     signals: tuple[Name, ...] = ()

@@ -188,6 +188,7 @@ class _Compiler:
     def program(self) -> Program:
         lines = tuple(self._lines(thread) for thread in self.threads)
         self._one_use_of_each_event(lines)
+        self._one_owner_of_each_ring(lines)
         guards = [action.guard for thread in lines for action in thread.all()]
         rests = [part.rest for guard in guards for part in guard.parts if part.rest]
         places = [a.where for t in lines for action in t.all() for a in (*action.reads, *action.writes)]
@@ -245,7 +246,9 @@ class _Compiler:
                 queue = _known(written.push, self.queues, "queue")
                 signals = tuple(_known(name, self.events, "event") for name in written.signals)
                 job = _job(written.job, section)
-                return Action("push", written.job, guard, queue, 1, reads, writes, signals, job)
+                if written.descriptors > 1 and self.pipeline.queues[queue].kind != "dma":
+                    raise ValueError(f"push {written.push!r}: `descriptors` are for DMA rings; drop them")
+                return Action("push", written.job, guard, queue, written.descriptors, reads, writes, signals, job)
             case WaitFor():
                 return self._wait(written, guard, section)
             case Signal():
@@ -302,6 +305,17 @@ class _Compiler:
             ways = {action.verb for action in actions if action.target == event and action.verb in ("take", "reach")}
             if len(ways) > 1:
                 raise ValueError(f"event {name!r} is waited for with `round` and without; use two events")
+
+    def _one_owner_of_each_ring(self, lines: Iterable[Lines]) -> None:
+        """Refuse a ring that several threads use: only the hardware thread that starts a transfer can poll it."""
+        for q, queue in enumerate(self.pipeline.queues):
+            verbs = ("push", "pop")
+            users = [t.name for t in lines if any(a.target == q and a.verb in verbs for a in t.all())]
+            if queue.kind == "dma" and len(users) > 1:
+                raise ValueError(
+                    f"queue {queue.name!r} is a DMA ring that {' and '.join(users)} use, but only the thread that "
+                    "starts a transfer can wait for it; give each a ring of its own, and let it signal the others"
+                )
 
 
 def _acts_for_ever(thread: Lines, settled: int, period: int) -> None:

@@ -177,8 +177,10 @@ class Replay:
         step = self.step(fault.move.actor, fault.move.at)
         who = self.program.threads[fault.move.actor].name
         if fault.kind == "queue_full":
-            text = f"{who} pushes {name_of(step)} to {queue.name}, whose {queue.entries} entries are taken: {holds}"
-            return text, (name_of(step), queue.name)
+            many = f" ({step.times} descriptors)" if step.times > 1 else ""
+            taken = sum(self.step(job.thread, job.at).times for job in self.state.queues[fault.queue])
+            text = f"{who} pushes {name_of(step)}{many} to {queue.name}, which has {queue.entries - taken} of "
+            return f"{text}{queue.entries} entries free: it holds {holds}", (name_of(step), queue.name)
         if fault.kind == "unexpected":
             oldest = name_of(self.step(held[0].thread, held[0].at))
             text = f"{who} takes the oldest job of {queue.name} for {named(step.job)}, but it is {oldest}: {holds}"

@@ -41,7 +41,11 @@ def report(pipeline: Pipeline, answer: Answer) -> str:
         lines += _deadlock(Deadlock(replay))
     if told.mend:
         lines.append(f"to mend it: {told.mend}")
-    shortest = "the shortest interleaving" if broken.shortest else "an interleaving, perhaps not the shortest,"
+    shortest = (
+        "the shortest interleaving"
+        if broken.shortest
+        else "an interleaving without a needless step, perhaps not the shortest,"
+    )
     lines.append(f"{shortest} that shows it, with n = {broken.trip_count}{_below(low, broken.trip_count)}:")
     return "\n".join([*lines, *_table(told.lines)])
 

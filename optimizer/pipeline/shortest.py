@@ -85,10 +85,13 @@ def trimmed(machine: Machine, trips: Trips, moves: Sequence[Move]) -> Broken:
     kept = list(moves)
     fault = fault_of(machine, trips, kept)
     assert fault is not None, "these moves lead to a fault"
-    for k in range(len(kept) - 2, -1, -1) if fault.move is not None else ():
-        without = fault_of(machine, trips, kept[:k] + kept[k + 1 :])
-        if without is not None:
-            kept, fault = kept[:k] + kept[k + 1 :], without
+    before: list[Move] = []
+    while fault.move is not None and before != kept:
+        before = kept
+        for k in range(len(kept) - 2, -1, -1):
+            without = fault_of(machine, trips, kept[:k] + kept[k + 1 :])
+            if without is not None:
+                kept, fault = kept[:k] + kept[k + 1 :], without
     return Broken(trips.least, tuple(kept), fault, False)
 
 

@@ -194,6 +194,27 @@ def test_ord_09_pushes_beyond_the_ring_are_lost(case: Case, check: Callable[[Dat
     assert check(loads((3, 4)))[0] == 0
 
 
+@pytest.mark.parametrize(("rows", "code"), [(32, 0), (300, 4)])
+def test_ord_10_descriptors_count_against_the_ring(
+    case: Case, check: Callable[[Data], Check], rows: int, code: int
+) -> None:
+    """One descriptor per row where the stride does not fit its field, and one wait for the transfer."""
+    data = case("ORD-10")
+    (task,) = data["tasks"]
+    assert task["src_stride"] > data["machine"]["dma_field_max"] and task["rows"] == 32
+    push = {"push": "dma", "job": task["id"], "descriptors": rows, "writes": task["bufs"]}
+    usable = data["machine"]["dma_ring"] - 1
+    found = check(
+        {
+            "buffers": [{"name": name} for name in task["bufs"]],
+            "queues": [{"name": "dma", "kind": "dma", "entries": usable}],
+            "threads": [{"name": "main", "prologue": [push, {"wait": "dma"}]}],
+        }
+    )
+    assert found[0] == code
+    assert [v["kind"] for v in found[1]["violations"]] == ["queue_full"] * (code == 4)
+
+
 def test_ord_16_a_wait_that_never_ends(case: Case, check: Callable[[Data], Check]) -> None:
     (task,) = case("ORD-16")["table"]["hvx"]
     thread = {"name": "hvx", "prologue": [*({"wait": name} for name in task["waits"]), {"run": task["task"]}]}

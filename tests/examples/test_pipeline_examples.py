@@ -49,6 +49,12 @@ def test_the_readme_shows_what_is_printed(name: str, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out in (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_pipeline_of_the_front_page_is_safe() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = [part.partition("```")[0] for part in text.split("```yaml\n") if part.startswith("schema: hexloom.pipe")]
+    assert check_pipeline(Pipeline.from_data(yaml.safe_load(block))).status == "safe"
+
+
 def test_the_two_differ_in_the_order_of_two_pushes_only() -> None:
     right, wrong = (data_of(name) for name in EXPECTED)
     body = wrong["threads"][0]["body"]

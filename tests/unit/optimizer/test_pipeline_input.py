@@ -104,6 +104,7 @@ def test_no_guards(text: str) -> None:
         ({"wait": "dma", "for": "j", "expect": "j"}, "`for` picks a job and `expect` tests the oldest; write one"),
         ({"wait": "go", "round": "i", "times": 2}, "wait 'go': `round` counts whole rounds; drop `times`"),
         ({"wait": "go", "round": "2"}, "wait 'go': round '2' is a number; in a body let it move with i or n"),
+        ({"push": "hmx", "job": "j", "descriptors": 2}, "push 'hmx': `descriptors` are for DMA rings; drop them"),
         ({"signal": "dma"}, "there is no event 'dma'"),
         ({"run": "r", "if": "i ~ n"}, "guard 'i ~ n' is none; write i+1 < n, i >= 2, n > 1 or i % 2 == 0"),
     ],
@@ -151,6 +152,13 @@ def test_shared_buffers_fit() -> None:
 def test_an_event_is_taken_or_only_reached() -> None:
     text = refusal(body({"wait": "go"}, {"wait": "go", "round": "i"}))
     assert text == "event 'go' is waited for with `round` and without; use two events"
+
+
+def test_a_ring_belongs_to_the_thread_that_starts_its_transfers() -> None:
+    first = {"name": "x", "body": [{"push": "dma", "job": "j"}]}
+    second = {"name": "y", "body": [{"wait": "dma"}]}
+    text = refusal(pipeline(first, second, **PARTS))
+    assert text.startswith("queue 'dma' is a DMA ring that x and y use, but only the thread that starts a transfer can")
 
 
 def test_a_loop_that_does_nothing_in_its_middle() -> None:
