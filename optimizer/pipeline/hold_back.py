@@ -1,7 +1,4 @@
-"""What all others can do while one move is held back, and whether it gets in the way of that move.
-
-This is for confluent programs only, where the others reach everything that they can reach in any order.
-"""
+"""What all others can do while one move is held back, and whether it gets in the way of that move."""
 
 from __future__ import annotations
 
@@ -31,15 +28,26 @@ class Bits(NamedTuple):
 
 
 class HeldBack:
-    """Holds moves of a confluent program back."""
+    """Holds moves back."""
 
     def __init__(self, machine: Machine, budget: Budget) -> None:
         self.machine = machine
         self.budget = budget
+        self._known_users: dict[tuple[object, ...], tuple[int, ...]] = {}
         self.touched = [_touched(machine, t) for t in range(len(machine.program.threads))]
+
+    def is_free(self, state: State, move: Move, after: State, trips: Trips) -> bool:
+        """Whether nothing that any other thread has in its program can get in the way of ``move``."""
+        still = self._party(move, trips)
+        begun, ended = self._begun(move, trips), self._ended(state, still, after, trips)
+        touched = Bits(begun.reads | ended.reads, begun.writes | ended.writes)
+        rivals = self._rivals(move, trips)
+        return not any(t in rivals or self.touched[t].clash(touched) for t in range(len(state.at)) if t not in still)
 
     def clash(self, state: State, move: Move, after: State, trips: Trips) -> tuple[tuple[Move, ...], Fault] | None:
         """Return moves that show what could be under way together with ``move``, and the fault; None if nothing.
+
+        For confluent programs only, where the others reach everything that they can reach in any order.
 
         Raises
         ------
@@ -48,12 +56,9 @@ class HeldBack:
         LimitReached
             They get too far away, or there is no more time.
         """
-        still = self._party(move, trips)
-        begun, ended = self._begun(move, trips), self._ended(state, still, after, trips)
-        touched = Bits(begun.reads | ended.reads, begun.writes | ended.writes)
-        partners = self._partners(move, trips)
-        if not any(t in partners or self.touched[t].clash(touched) for t in range(len(state.at)) if t not in still):
+        if self.is_free(state, move, after, trips):
             return None
+        still, begun = self._party(move, trips), self._begun(move, trips)
         done: list[Move] = []
         now, before = state, None
         while now is not before:
@@ -124,14 +129,20 @@ class HeldBack:
                 writes |= step.write_bits
         return Bits(reads, writes)
 
-    def _partners(self, move: Move, trips: Trips) -> set[int]:
-        """Return the threads for whom a queue could run full or empty while ``move`` is held back."""
+    def _rivals(self, move: Move, trips: Trips) -> tuple[int, ...]:
+        """Return the threads that use the queue of ``move`` too, or take from the same counter."""
         if move.actor < 0:
-            return set()
+            return ()
         action = self.machine.step_at(move.actor, move.at, trips).action
-        if action.verb not in ("push", "pop"):
-            return set()
-        return set(self.machine.program.users(action.target, "push" if action.verb == "pop" else "pop"))
+        if action.verb in ("push", "pop"):
+            return self._users(action.target, "push", "pop")
+        return self._users(action.target, "take") if action.verb == "take" else ()
+
+    def _users(self, target: int, *verbs: str) -> tuple[int, ...]:
+        key = (target, *verbs)
+        if key not in self._known_users:
+            self._known_users[key] = tuple(self.machine.program.users(target, *verbs))
+        return self._known_users[key]
 
 
 def _touched(machine: Machine, t: int) -> Bits:

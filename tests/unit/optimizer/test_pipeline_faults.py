@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -310,6 +311,76 @@ def test_the_limit_is_said_honestly() -> None:
     none = answer_to(data, time_limit_s=-1, most_states=10)
     assert (none.status, none.proven_to) == ("undecided", None)
     assert undecided(Pipeline.from_data(data), none).startswith("not decided, not even for n = 1; the limit was ")
+
+
+def test_a_thread_that_runs_away_is_named_as_the_limit() -> None:
+    """One may do its whole loop while the other has not begun: there is no end of states."""
+    data = lock()
+    for thread in data["threads"]:
+        thread["body"].pop()
+    answer = answer_to({**data, "iterations": "1..1000"}, most_states=400)
+    assert answer.status == "undecided"
+    assert re.fullmatch(r"400 states, with a thread that gets \d+ iterations ahead of another", answer.limit)
+    assert answer_to({**data, "iterations": "1..8"}).status == "safe"
+
+
+def large(workers: int, depth: int) -> Data:
+    """Return DMA, workers that prepare and store, and the matrix unit as a thread, each ``depth`` ahead."""
+    each = range(workers)
+    load = {"push": "dma", "job": "load[i+1]", "writes": ["raw[i+1]"], "if": "i+1 < n"}
+    main = {
+        "name": "main",
+        "prologue": [{"push": "dma", "job": "load[0]", "writes": ["raw[0]"]}],
+        "body": [
+            {"wait": "dma"},
+            *({"signal": f"go{k}"} for k in each),
+            {"wait": "done", "times": workers},
+            load,
+            {"wait": "out"},
+            {"signal": "mm"},
+        ],
+    }
+    worker = {
+        "name": "hvx{k}",
+        "for": "k",
+        "count": workers,
+        "body": [
+            {"wait": "go{k}"},
+            {"wait": "free{k}"},
+            {"run": "dequant", "reads": ["raw[i]"], "writes": ["W{k}[i]"]},
+            {"run": "scale", "reads": ["W{k}[i]"], "writes": ["T{k}[i]"]},
+            {"signal": "done"},
+            {"wait": "there{k}"},
+            {"run": "convert", "reads": ["C[i]"], "writes": ["X{k}[i]"]},
+            {"run": "store", "reads": ["X{k}[i]"]},
+            {"signal": "taken"},
+        ],
+    }
+    hmx = {
+        "name": "hmx",
+        "body": [
+            {"wait": "mm"},
+            {"run": "mm", "reads": [f"T{k}[i]" for k in each], "writes": ["C[i]"]},
+            *({"signal": f"{name}{k}"} for name in ("free", "there") for k in each),
+            {"wait": "taken", "times": workers},
+            {"signal": "out"},
+        ],
+    }
+    slots = {"raw": depth, "C": 2, **{f"{name}{k}": depth for name in "WTX" for k in each}}
+    events = [{"name": name} for name in ("done", "mm", "taken", *(f"{a}{k}" for a in ("go", "there") for k in each))]
+    events += [{"name": "out", "initial": 2}, *({"name": f"free{k}", "initial": depth} for k in each)]
+    return pipeline(main, worker, hmx, iterations="1..100000", buffers=buffers(**slots), queues=[DMA], events=events)
+
+
+@pytest.mark.parametrize(
+    ("workers", "depth"),
+    [(4, 2), pytest.param(8, 8, marks=pytest.mark.slow), pytest.param(8, 1, marks=pytest.mark.slow)],
+)
+def test_ten_threads_in_seconds(workers: int, depth: int) -> None:
+    data = large(workers, depth)
+    assert answer_to(data, time_limit_s=20).status == "safe"
+    data["threads"][1]["body"].pop(5)
+    assert violation(data)["kind"] == "read_before_write"
 
 
 def test_nothing_is_called_the_shortest_without_a_proof() -> None:
