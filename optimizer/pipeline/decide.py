@@ -21,6 +21,9 @@ MOST_STATES = 400_000
 ONE_BY_ONE = 4
 """Trip counts tried by themselves before all at once: most faults show in a few trips."""
 
+FEW = 16
+"""So many trip counts are all tried by themselves."""
+
 LONG = 64
 """From a smallest trip count above this the proof is tried for smaller ones too, which is shorter."""
 
@@ -77,7 +80,8 @@ class _Decision:
         """Try the smallest trip counts, then all at once, then, if that finds a fault, up to the one that has it."""
         try:
             if self.low <= LONG:
-                found = self._each_to(min(self.high, self.low + ONE_BY_ONE - 1))
+                few = self.high - self.low < FEW
+                found = self._each_to(self.high if few else self.low + ONE_BY_ONE - 1)
                 if found is not None or self.next > self.high:
                     return self._found(found)
             last = self._last_to_try()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.optimizer.pipeline.budget import LimitReached
-from hexloom.optimizer.pipeline.machine import Fault, State
+from hexloom.optimizer.pipeline.machine import FLYING, Fault, State
 
 if TYPE_CHECKING:
     from hexloom.optimizer.pipeline.budget import Budget
@@ -42,6 +42,8 @@ class HeldBack:
         begun, ended = self._begun(move, trips), self._ended(state, still, after, trips)
         touched = Bits(begun.reads | ended.reads, begun.writes | ended.writes)
         rivals = self._rivals(move, trips)
+        if not rivals and not any(touched):
+            return True
         return not any(t in rivals or self.touched[t].clash(touched) for t in range(len(state.at)) if t not in still)
 
     def clash(self, state: State, move: Move, after: State, trips: Trips) -> tuple[tuple[Move, ...], Fault] | None:
@@ -121,12 +123,18 @@ class HeldBack:
 
     def _ended(self, state: State, still: tuple[int, ...], after: State, trips: Trips) -> Bits:
         """Return what the move ends: runs of the threads that take part, and jobs that it knows to have ended."""
+        step_at = self.machine.step_at
+        steps = [step_at(t, state.at[t], trips) for t in still if state.at[t] >= 0]
+        ended = [step for step in steps if step.action.verb == "run"]
+        for jobs, then in zip(state.queues, after.queues, strict=True):
+            if jobs is not then:
+                ended += [
+                    step_at(job.thread, job.at, trips) for job in jobs if job.status == FLYING and job not in then
+                ]
         reads = writes = 0
-        for t, _, job, step in self.machine.under_way(state, trips):
-            flies = job is not None and any(job in jobs for jobs in after.queues)
-            if t in still or (job is not None and not flies):
-                reads |= step.read_bits
-                writes |= step.write_bits
+        for step in ended:
+            reads |= step.read_bits
+            writes |= step.write_bits
         return Bits(reads, writes)
 
     def _rivals(self, move: Move, trips: Trips) -> tuple[int, ...]:
