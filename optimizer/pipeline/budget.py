@@ -44,5 +44,9 @@ class Budget:
             There is no more time.
         """
         self._ticks += 1
-        if self._ticks % 64 == 1 and time.monotonic() > self.ends:
+        if self._ticks % 64 == 1 and self.over():
             raise LimitReached("time")
+
+    def over(self) -> bool:
+        """Whether there is no more time."""
+        return time.monotonic() > self.ends

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from hexloom.optimizer.pipeline.model import Pipeline
     from hexloom.optimizer.pipeline.replay import Line
 
+FIRST_LINES, LAST_LINES = 20, 60
+"""Of a longer interleaving the middle is left out of the text."""
+
 TITLES = {
     "read_before_write": "read before write",
     "overwrite": "overwrite of a live buffer",
@@ -41,11 +44,7 @@ def report(pipeline: Pipeline, answer: Answer) -> str:
         lines += _deadlock(Deadlock(replay))
     if told.mend:
         lines.append(f"to mend it: {told.mend}")
-    shortest = (
-        "the shortest interleaving"
-        if broken.shortest
-        else "an interleaving without a needless step, perhaps not the shortest,"
-    )
+    shortest = "the shortest interleaving" if broken.shortest else "an interleaving, perhaps not the shortest,"
     lines.append(f"{shortest} that shows it, with n = {broken.trip_count}{_below(low, broken.trip_count)}:")
     return "\n".join([*lines, *_table(told.lines)])
 
@@ -130,4 +129,7 @@ def _deadlock(deadlock: Deadlock) -> list[str]:
 def _table(lines: tuple[Line, ...]) -> list[str]:
     who = max((len(line.who) for line in lines), default=0)
     where = max((len(line.where) for line in lines), default=0)
-    return [f"{line.number:4}  {line.who:{who}}  {line.where:{where}}  {line.what}" for line in lines]
+    table = [f"{line.number:4}  {line.who:{who}}  {line.where:{where}}  {line.what}" for line in lines]
+    if len(table) > FIRST_LINES + LAST_LINES:
+        table[FIRST_LINES:-LAST_LINES] = [f" ...  {len(table) - FIRST_LINES - LAST_LINES} steps (--json tells all)"]
+    return table

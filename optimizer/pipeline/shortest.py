@@ -36,7 +36,7 @@ def shortest(machine: Machine, trip_count: int, known: Sequence[Move], budget: B
     to rest and the search that made it saw no clash on the way, it is the shortest as it is.
     """
     trips = Trips(trip_count, True)
-    best = trimmed(machine, trips, known)
+    best = trimmed(machine, trips, known, budget)
     if best.fault.move is None and machine.program.confluent:
         return best._replace(shortest=True)
     try:
@@ -80,19 +80,45 @@ def _way(origin: dict[State, tuple[State, Move] | None], state: State) -> tuple[
     return tuple(reversed(moves))
 
 
-def trimmed(machine: Machine, trips: Trips, moves: Sequence[Move]) -> Broken:
-    """Return ``moves`` without those that its last one does not need."""
-    kept = list(moves)
-    fault = fault_of(machine, trips, kept)
-    assert fault is not None, "these moves lead to a fault"
-    before: list[Move] = []
-    while fault.move is not None and before != kept:
-        before = kept
-        for k in range(len(kept) - 2, -1, -1):
-            without = fault_of(machine, trips, kept[:k] + kept[k + 1 :])
-            if without is not None:
-                kept, fault = kept[:k] + kept[k + 1 :], without
-    return Broken(trips.least, tuple(kept), fault, False)
+def trimmed(machine: Machine, trips: Trips, moves: Sequence[Move], budget: Budget) -> Broken:
+    """Return ``moves`` without those that its last one does not need, as far as there is time to find them."""
+    best = _broken(machine, trips, moves)
+    assert best is not None, "these moves lead to a fault"
+    shorter: Broken | None = best if best.fault.move is not None else None
+    while shorter is not None:
+        best, shorter = shorter, None
+        for actor in dict.fromkeys(move.actor for move in reversed(best.moves[:-1])):
+            cut = _without(machine, trips, best, actor, budget)
+            if len(cut.moves) < len(best.moves):
+                best = shorter = cut
+    return best
+
+
+def _without(machine: Machine, trips: Trips, best: Broken, actor: int, budget: Budget) -> Broken:
+    """Drop the last moves of a thread, twice as many each time it works; of a queue any moves."""
+    if actor == best.moves[-1].actor:
+        return best
+    many, behind = 1, 0
+    while not budget.over():
+        own = [k for k, move in enumerate(best.moves) if move.actor == actor]
+        dropped = set(own[max(0, len(own) - behind - many) : len(own) - behind])
+        if not dropped:
+            break
+        cut = _broken(machine, trips, [move for k, move in enumerate(best.moves) if k not in dropped])
+        if cut is not None:
+            best, many = cut, 2 * many
+        elif many > 1:
+            many //= 2
+        elif actor >= 0:
+            break
+        else:
+            behind += 1
+    return best
+
+
+def _broken(machine: Machine, trips: Trips, moves: Sequence[Move]) -> Broken | None:
+    fault = fault_of(machine, trips, moves)
+    return None if fault is None else Broken(trips.least, tuple(moves), fault, False)
 
 
 def fault_of(machine: Machine, trips: Trips, moves: Sequence[Move]) -> Fault | None:
