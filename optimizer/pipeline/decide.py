@@ -57,6 +57,17 @@ def check_pipeline(
 
     The interleaving is for the smallest trip count that has one.
 
+    Parameters
+    ----------
+    pipeline
+        The loop, as written down.
+    time_limit_s
+        Seconds until the answer is "undecided", with the trip counts that are known to be safe.
+    source
+        What errors name as their place.
+    most_states
+        States that one search may see; each takes about a kilobyte.
+
     Raises
     ------
     InvalidInputError
@@ -85,10 +96,9 @@ class _Decision:
                 if found is not None or self.next > self.high:
                     return self._found(found)
             last = self._last_to_try()
-        except LimitReached as reached:
-            return self._undecided(reached)
-        try:
-            return self._found(self._each_to(min(self.high, last)) if last is not None else None)
+            found = None if last is None else self._each_to(min(self.high, last))
+            assert found or last is None or last > self.high or self.limit, "both searches know of the same faults"
+            return self._found(found)
         except LimitReached as reached:
             return self._undecided(reached)
 
