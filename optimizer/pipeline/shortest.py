@@ -40,14 +40,20 @@ def shortest(machine: Machine, trip_count: int, known: Sequence[Move], budget: B
     if best.fault.move is None and machine.program.confluent:
         return best._replace(shortest=True)
     try:
-        found = _by_levels(machine, trips, len(best.moves), budget)
+        found = every_order(machine, trips, len(best.moves), budget)
     except LimitReached:
         return best
     return (best if found is None else found)._replace(shortest=True)
 
 
-def _by_levels(machine: Machine, trips: Trips, length: int, budget: Budget) -> Broken | None:
-    """Return a way to a fault in fewer than ``length`` moves, the shortest; None if there is none."""
+def every_order(machine: Machine, trips: Trips, length: int, budget: Budget) -> Broken | None:
+    """Return a way to a fault in fewer than ``length`` moves, the shortest; None if there is none.
+
+    Raises
+    ------
+    LimitReached
+        The budget is used up before.
+    """
     start = machine.start()
     origin: dict[State, tuple[State, Move] | None] = {start: None}
     level = [start]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from hypothesis import assume, given, settings
 from pipeline_oracle import TooLarge, fewest_steps
 from pipelines import SAFE, changed_pipelines, mutants, random_pipelines
@@ -14,7 +16,11 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.pipeline.budget import Budget, LimitReached
 from hexloom.optimizer.pipeline.decide import check_pipeline
 from hexloom.optimizer.pipeline.explore import Explorer
+from hexloom.optimizer.pipeline.index import Trips
+from hexloom.optimizer.pipeline.machine import Machine
 from hexloom.optimizer.pipeline.model import Pipeline
+from hexloom.optimizer.pipeline.program import program_of
+from hexloom.optimizer.pipeline.shortest import every_order, shortest
 
 if TYPE_CHECKING:
     from hexloom.optimizer.pipeline.decide import Answer
@@ -100,3 +106,26 @@ def test_random_pipelines_are_judged_as_by_every_interleaving(data: Data) -> Non
 @settings(max_examples=1500)
 def test_many_random_pipelines_are_judged_as_by_every_interleaving(data: Data) -> None:
     judged(data, 20_000)
+
+
+@pytest.mark.slow
+def test_what_one_order_leaves_out_is_nothing_in_the_attention_loop() -> None:
+    """Mutants of the example, too large for the plain search, against the machine's own search over all orders."""
+    path = Path(__file__).resolve().parents[2] / "examples" / "attention_pipeline" / "pipeline.yaml"
+    kinds = set()
+    for data in mutants(yaml.safe_load(path.read_text(encoding="utf-8"))):
+        try:
+            machine = Machine(program_of(Pipeline.from_data(data)))
+        except InvalidInputError:
+            continue
+        for n in (1, 2):
+            one, whole = Explorer(machine, Budget(60, 10_000)).one(n), None
+            with suppress(LimitReached):
+                whole = every_order(machine, Trips(n, True), 1_000, Budget(60, 10_000))
+                assert (one is None) == (whole is None), (n, data)
+            if one is not None:
+                found = shortest(machine, n, one.path, Budget(60, 100_000))
+                assert whole is None or len(found.moves) == len(whole.moves)
+                kinds.add(found.fault.kind)
+                break
+    assert kinds >= {"read_before_write", "overwrite", "two_writers", "queue_empty", "deadlock"}
