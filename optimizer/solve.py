@@ -23,7 +23,7 @@ from hexloom.hwmodels import Machine, format_bytes, load_hw
 from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
-from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
 from hexloom.optimizer.evaluate import evaluator
 from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
@@ -52,10 +52,6 @@ SLOWED_S, SLOWED_OPS = 15.0, 300
 
 MOST_OPS_ASKED_AGAIN = 20_000
 """Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
-
-
-class CheckFailedError(Exception):
-    """A schedule of our own did not pass the checker: a bug in hexloom, never the user's fault."""
 
 
 @dataclass(frozen=True)

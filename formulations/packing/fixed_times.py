@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.packing.block import blocks_of
 from hexloom.formulations.packing.first_fit import ORDERS, neighbours, ordered, place_in_order
-from hexloom.formulations.packing.views import search_views
+from hexloom.formulations.packing.views import ViewSearch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hexloom.formulations.packing.block import Lifetime
     from hexloom.formulations.problem import Problem
 
-DIVES = 3
-"""How often the exact search may come down to the last block: what a packing costs inside a search for schedules."""
+WORK = 20_000
+"""Blocks that the exact search may look at, about 0.1 s: what a packing may cost inside a search for schedules."""
 
 
 def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | None:
@@ -31,4 +31,4 @@ def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | N
         offsets = place_in_order(blocks, beside, capacity, ordered(blocks, name))
         if offsets is not None:
             return offsets
-    return search_views(blocks, capacity, dives=DIVES).offsets
+    return ViewSearch(blocks, capacity).advance(WORK).offsets

@@ -96,7 +96,7 @@ def find_packing(blocks: Sequence[Block], capacity: int, clock: Clock, seed: int
     if offsets is not None:
         return Packing(offsets, "first fit")
     search = ViewSearch(blocks, capacity, seed or 0)
-    work, turn = len(VIEWS) * search.dive, TURN_S
+    work, turn = len(VIEWS) * search.first_share, TURN_S
     with Guard(lazy=True) as guard:
         while not clock.over:
             share = min(work, int(clock.left * WORK_PER_SECOND) + 1) if clock.counted else work

@@ -39,8 +39,8 @@ GROWTH = 2
 NOISE = 0.5
 """From the second round on blocks are sorted as if they were up to this part larger or smaller, by chance."""
 
-LEAST_WORK = 20_000
-"""Blocks looked at in the first run of a view: about 0.1 s."""
+LEAST_SHARE = 100_000
+"""Blocks looked at, at least, in the first run of a view: about half a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class ViewSearch:
         self._active = [blocks[b] for b in self._places]
         self._search = CanonicalSearch(self._active, capacity)
         self._turns = self._views(random.Random(seed))
-        # The last block is reached after half of this if every choice is right and time never falls apart.
-        self.dive = max(LEAST_WORK, len(self._active) ** 2)
+        # Twice what it takes to the last block if every choice is right and time never falls apart.
+        self.first_share = max(LEAST_SHARE, len(self._active) ** 2)
 
     def advance(self, work: int, stop: Callable[[], bool] = lambda: False) -> Found:
         """Search on for as much ``work``, counted in blocks looked at, or until ``stop`` says so."""
@@ -78,7 +78,7 @@ class ViewSearch:
         return Found(None)
 
     def _views(self, rng: random.Random) -> Iterator[tuple[View, int]]:
-        share = self.dive
+        share = self.first_share
         noisy = False
         while True:
             for order, rule in VIEWS:
@@ -105,9 +105,3 @@ def _stretched(block: Block, factor: float) -> Block:
     """Return a block that sorts as if life and size were ``factor`` times what they are."""
     life, size = (max(1, round(amount * 64 * factor)) for amount in (block.died - block.born, block.size))
     return block._replace(died=block.born + life, size=size)
-
-
-def search_views(blocks: Sequence[Block], capacity: int, dives: int) -> Found:
-    """Search for as much work as ``dives`` times the way down to the last block."""
-    search = ViewSearch(blocks, capacity)
-    return search.advance(dives * search.dive)

@@ -10,7 +10,7 @@ from hexloom import InvalidInputError, Workload, check_schedule, load_hw, solve
 from hexloom.hwmodels import MachineFileError
 from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.check import Violation
-from hexloom.optimizer.solve import CheckFailedError
+from hexloom.optimizer.errors import CheckFailedError
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Buffer, Problem
