@@ -1,4 +1,4 @@
-"""Packing instances: minimalloc's, and others made from them; the same name and seed give the same buffers everywhere."""
+"""Packing instances: minimalloc's, and others made from them; a name and a seed give the same buffers everywhere."""
 
 from __future__ import annotations
 
