@@ -111,7 +111,7 @@ class CanonicalSearch:
     def _descend(self, blocks: list[int]) -> int:
         """Pack ``blocks``, one part of time, up to the first real choice, which becomes a frame (`OPEN`)."""
         sky = self._sky
-        low, high = sky.span[blocks[0]][0], max(sky.span[b][1] for b in blocks)
+        low, high = sky.span[blocks[0]][0], sky.end_of(blocks)
         while True:
             self.spent += len(blocks) + 8
             if self.spent > self._until or self._stop():
@@ -142,7 +142,7 @@ class CanonicalSearch:
                 if len(parts) != 1:
                     self._stack.append(_Frame(parts))
                     return OPEN
-                low, high = sky.span[blocks[0]][0], max(sky.span[b][1] for b in blocks)
+                low, high = sky.span[blocks[0]][0], sky.end_of(blocks)
 
     def _branch(self, corner: Corner, blocks: list[int], low: int, high: int) -> int:
         sky = self._sky

@@ -58,9 +58,10 @@ def choose_corners(
             if len(fitting) > 1 and forced:
                 continue
             room = valley.level + sky.slack[section]
-            may_stay = above[section - low] <= room or bool(
-                fitting and _support(sky, blocks, lows, section, fitting) <= room
-            )
+            may_stay = above[section - low] <= room
+            # Who could be stood on is asked where it decides whether there is a choice.
+            if len(fitting) == 1 and not may_stay:
+                may_stay = _support(sky, blocks, lows, section, fitting) <= room
             alternatives = len(fitting) + may_stay
             if alternatives < 2:
                 corner = _corner(sky, blocks, lows, section, valley.level, fitting, above[section - low])
@@ -82,7 +83,7 @@ def _corner(
     sky: Skyline, blocks: list[int], lows: list[int], section: int, level: int, fitting: list[int], above: int
 ) -> Corner:
     rise = min(above, _support(sky, blocks, lows, section, fitting))
-    cause = _cause(sky, blocks, lows, section, level, fitting, rise)
+    cause = _cause(sky, blocks, lows, section, fitting, rise)
     return Corner(section, level, fitting, rise if rise - level <= sky.slack[section] else None, cause)
 
 
@@ -90,18 +91,20 @@ def _sort_in(sky: Skyline, blocks: list[int], lows: list[int], low: int, high: i
     """Return the valleys with the blocks that fit at their ends, and per section the lowest of all other blocks."""
     span = sky.span
     valleys, valley_of = _valleys(sky.floor, low, high)
-    above = [FULL] * (high - low)
-    for i in sorted(range(len(blocks)), key=lows.__getitem__, reverse=True):
-        b = blocks[i]
+    others: list[int] = []
+    theirs: list[int] = []
+    for b, at in zip(blocks, lows, strict=True):
         first, last = span[b]
         valley = valley_of[first - low]
         if valley is None or last > valley.end:
-            above[first - low : last - low] = [lows[i]] * (last - first)
+            others.append(b)
+            theirs.append(at)
             continue
         if first == valley.start:
             valley.left.append(b)
         if last == valley.end:
             valley.right.append(b)
+    above = sky.lowest_above(others, theirs, low, high)
     return valleys, above
 
 
@@ -149,16 +152,10 @@ def _support(sky: Skyline, blocks: list[int], lows: list[int], section: int, fit
     return lowest
 
 
-def _cause(
-    sky: Skyline, blocks: list[int], lows: list[int], section: int, level: int, fitting: list[int], rise: int
-) -> int:
+def _cause(sky: Skyline, blocks: list[int], lows: list[int], section: int, fitting: list[int], rise: int) -> int:
     """Return the choices that leave no other alternatives: what keeps blocks off the valley, and what lies below."""
     span = sky.span
-    cause = sky.cause[section]
-    for b, at in zip(blocks, lows, strict=True):
-        first, last = span[b]
-        if first <= section < last and at > level:
-            cause |= sky.reason(b, min(at, rise))
+    cause = sky.cause[section] | sky.wall_cause(set(blocks).difference(fitting), section, rise)
     if fitting:
         start, end = min(span[b][0] for b in fitting), max(span[b][1] for b in fitting)
         cause |= sky.causes(start, end)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from hexloom.formulations.packing.ranges import FEW, Ranges
 from hexloom.formulations.packing.sections import cut
 
 if TYPE_CHECKING:
@@ -27,11 +30,12 @@ class Skyline:
         sections = cut(blocks)
         self.capacity = capacity
         self.span = sections.spans
+        self._last = [last for _, last in sections.spans]
+        self.ranges = Ranges.from_spans(sections.spans)
         self.size = [block.size for block in blocks]
         self.tight = [0] * sections.count
         """How often each section was where it failed."""
         self._align = [block.align for block in blocks]
-        self._slice = [slice(s, e) for s, e in sections.spans]
         self._count = sections.count
         self._pins: list[list[tuple[int, int]]] = [[] for _ in range(sections.count)]
         self._pins_of: list[list[tuple[int, int]]] = [[] for _ in blocks]
@@ -46,6 +50,10 @@ class Skyline:
             for b in range(len(blocks)):
                 if self.span[b][0] < self.span[p][1] and self.span[p][0] < self.span[b][1]:
                     self._pins_of[b].append((pin, pin + self.size[p]))
+        self._over: list[list[int]] = [[] for _ in range(sections.count)]
+        for b, (first, last) in enumerate(sections.spans):
+            for k in range(first, last):
+                self._over[k].append(b)
         self._has_pins = bool(pinned)
         self.plain = not pinned and all(block.align == 1 for block in blocks)
         """Whether every block fits at every address: nothing is pinned, nothing aligned."""
@@ -82,16 +90,22 @@ class Skyline:
     def parts(self, blocks: list[int]) -> list[list[int]]:
         """Split ``blocks``, ordered by their first section, where no block bridges; the smallest part comes last."""
         parts: list[list[int]] = []
-        end = -1
+        part: list[int] = []
+        span, end = self.span, -1
         for b in blocks:
-            first, last = self.span[b]
+            first, last = span[b]
             if first >= end:
-                part: list[int] = []
+                part = []
                 parts.append(part)
             part.append(b)
-            end = max(end, last)
+            if last > end:
+                end = last
         parts.sort(key=len, reverse=True)
         return parts
+
+    def end_of(self, blocks: list[int]) -> int:
+        """Return the end of the last section of ``blocks``."""
+        return max(map(self._last.__getitem__, blocks))
 
     def lowest(self, b: int, floor: int) -> int:
         """Return the lowest address of block ``b`` at ``floor`` or above, by its alignment and beside the pins."""
@@ -132,37 +146,81 @@ class Skyline:
 
         Return the lowest address of each block; or None and the conflict.
         """
-        floor, span, slices = self.floor, self.span, self._slice
+        floor = self.floor
         while True:
-            lows = [max(floor[slices[b]]) for b in blocks]
+            old = floor[low:high]
+            lows, new = self._lowest_all(blocks, old, low)
             if not self.plain:
-                lows = [self.lowest(b, at) for b, at in zip(blocks, lows, strict=True)]
                 for b, at in zip(blocks, lows, strict=True):
                     if at + self.size[b] > self.capacity:
                         return None, self.reason(b, at)
-            new = [FULL] * (high - low)
-            for i in sorted(range(len(blocks)), key=lows.__getitem__, reverse=True):
-                first, last = span[blocks[i]]
-                new[first - low : last - low] = [lows[i]] * (last - first)
-            old = floor[low:high]
             if new == old:
                 return lows, -1
             moved = False
+            still_open = set(blocks)
             for k, (before, after) in enumerate(zip(old, new, strict=True), start=low):
                 if after == FULL:
                     floor[k] = FULL
                 elif after > before:
                     moved = True
-                    cause = 0
-                    for b in blocks:
-                        first, last = span[b]
-                        if first <= k < last:
-                            cause |= self.reason(b, after)
+                    cause = self.wall_cause(still_open, k, after)
                     conflict = self.lift(k, after, cause)
                     if conflict >= 0:
                         return None, conflict
             if not moved:
                 return lows, -1
+
+    def _lowest_all(self, blocks: list[int], floors: list[int], low: int) -> tuple[list[int], list[int]]:
+        """Return the lowest address of each block, and the lowest of those of each section, `FULL` if none.
+
+        ``floors`` are those from section ``low`` on.
+        """
+        if len(blocks) >= FEW and self.plain:
+            ranges = self.ranges.of(blocks, low)
+            found = ranges.maxima(np.array(floors))
+            return found.tolist(), ranges.minima(len(floors), found, FULL).tolist()
+        span = self.span
+        lows = [max(floors[span[b][0] - low : span[b][1] - low]) for b in blocks]
+        if not self.plain:
+            lows = [self.lowest(b, at) for b, at in zip(blocks, lows, strict=True)]
+        return lows, self.lowest_above(blocks, lows, low, low + len(floors))
+
+    def lowest_above(self, blocks: Sequence[int], lows: Sequence[int], low: int, high: int) -> list[int]:
+        """Return for each section of ``[low, high)`` the lowest of the ``lows`` of its ``blocks``, `FULL` if none."""
+        if len(blocks) >= FEW:
+            found: list[int] = self.ranges.of(blocks, low).minima(high - low, np.array(lows), FULL).tolist()
+            return found
+        found = [FULL] * (high - low)
+        for i in sorted(range(len(blocks)), key=lows.__getitem__, reverse=True):
+            first, last = self.span[blocks[i]]
+            found[first - low : last - low] = [lows[i]] * (last - first)
+        return found
+
+    def wall_cause(self, blocks: set[int], k: int, at: int) -> int:
+        """Return choices because of which none of ``blocks`` in section ``k`` can lie below ``at``.
+
+        Each reaches a section whose floor is at least that high: the nearest one to the left or to the right.
+        """
+        span, floor = self.span, self.floor
+        mine = [b for b in self._over[k] if b in blocks]
+        if not mine:
+            return 0
+        if not self.plain:
+            cause = 0
+            for b in mine:
+                cause |= self.reason(b, at)
+            return cause
+        left, right = k, k
+        leftmost, rightmost = min(span[b][0] for b in mine), max(span[b][1] for b in mine)
+        while left >= leftmost and floor[left] < at:
+            left -= 1
+        while right < rightmost and floor[right] < at:
+            right += 1
+        if all(span[b][0] <= left for b in mine):
+            return self.cause[left]
+        if all(span[b][1] > right for b in mine):
+            return self.cause[right]
+        return self.cause[left] | self.cause[right]
 
     def reason(self, b: int, at: int) -> int:
         """Return choices because of which block ``b`` cannot lie below ``at``: those of one section high enough."""
