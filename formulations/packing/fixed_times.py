@@ -31,4 +31,4 @@ def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | N
         offsets = place_in_order(blocks, beside, capacity, ordered(blocks, name))
         if offsets is not None:
             return offsets
-    return ViewSearch(blocks, capacity).advance(WORK).offsets
+    return ViewSearch(blocks, capacity, least_share=WORK // 20).advance(WORK).offsets

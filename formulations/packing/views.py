@@ -40,7 +40,7 @@ NOISE = 0.5
 """From the second round on blocks are sorted as if they were up to this part larger or smaller, by chance."""
 
 LEAST_SHARE = 100_000
-"""Blocks looked at, at least, in the first run of a view: about half a second."""
+"""Blocks looked at, at least, in the first run of a view where there is time: about half a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class Found:
 class ViewSearch:
     """A search for offsets that can be continued: `advance` until it finds some, or proves that there are none."""
 
-    def __init__(self, blocks: Sequence[Block], capacity: int, seed: int = 0) -> None:
+    def __init__(self, blocks: Sequence[Block], capacity: int, seed: int = 0, least_share: int = LEAST_SHARE) -> None:
         self._blocks = blocks
         self._places = [b for b, block in enumerate(blocks) if not block.is_empty]
         self._active = [blocks[b] for b in self._places]
         self._search = CanonicalSearch(self._active, capacity)
         self._turns = self._views(random.Random(seed))
         # Twice what it takes to the last block if every choice is right and time never falls apart.
-        self.first_share = max(LEAST_SHARE, len(self._active) ** 2)
+        self.first_share = max(least_share, len(self._active) ** 2)
 
     def advance(self, work: int, stop: Callable[[], bool] = lambda: False) -> Found:
         """Search on for as much ``work``, counted in blocks looked at, or until ``stop`` says so."""
