@@ -64,6 +64,7 @@ class Guard:
 
     def __init__(self, *, lazy: bool = False) -> None:
         self._lazy = lazy
+        self._stopped = False
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._loaded = False
@@ -101,6 +102,13 @@ class Guard:
         status, _ = self._ask(job, job.seconds, job.deterministic, f"{len(job.blocks)} blocks", found.append)
         return status, found[-1].offsets if found else None
 
+    def stop(self) -> None:
+        """End the child from another thread than the one that waits for it: that one is told that it died."""
+        self._stopped = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def _ask(
         self,
         job: Job | RectanglesJob,
@@ -113,6 +121,9 @@ class Guard:
             self._start()
         connection = self._connection
         assert connection is not None
+        if self._stopped:
+            self._end()
+            return "DIED", 0
         finished = False
         try:
             if not self._loaded:

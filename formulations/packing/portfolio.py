@@ -1,8 +1,9 @@
-"""Who is asked for a packing when: first fit, then exact search and CP-SAT in turns that grow longer."""
+"""Who is asked for a packing when: first fit, then exact search and CP-SAT beside each other."""
 
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,14 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexloom.formulations.packing.block import Block
+    from hexloom.formulations.packing.views import Found
 
 WORK_PER_SECOND = 100_000
 """Blocks that the exact search looks at in a second on a slow core; with a seed a limit in seconds is counted so."""
 
 TURN_S = 2.0
-"""Length of the first turn of CP-SAT; the exact search comes first with once through its views."""
+"""Length of the first turn of CP-SAT, with a seed; the exact search comes first with once through its views."""
 
 GROWTH = 2
+
+ALONE = 100_000
+"""Blocks that the exact search looks at before another process is started: about 0.3 s."""
+
+ENDLESS = 1 << 60
 
 LONGEST_S = 86_400.0
 """A day: longer limits are cut to it."""
@@ -96,14 +103,43 @@ def find_packing(blocks: Sequence[Block], capacity: int, clock: Clock, seed: int
     if offsets is not None:
         return Packing(offsets, "first fit")
     search = ViewSearch(blocks, capacity, seed or 0)
+    return _in_turn(blocks, capacity, search, clock, seed) if clock.counted else _race(blocks, capacity, search, clock)
+
+
+def _race(blocks: Sequence[Block], capacity: int, search: ViewSearch, clock: Clock) -> Packing:
+    """Search exactly, alone for a moment, then with CP-SAT in a process beside it."""
+    found = search.advance(ALONE, lambda: clock.over)
+    if found.offsets is not None or found.impossible or clock.over:
+        return _said(found)
+    with Guard(lazy=True) as guard, ThreadPoolExecutor(1) as pool:
+        try:
+            asked = pool.submit(_by_rectangles, guard, blocks, capacity, clock.left, clock, None)
+            found = search.advance(ENDLESS, lambda: clock.over or asked.done())
+            if found.offsets is None and not found.impossible:
+                packing = asked.result()
+                if packing is not None:
+                    return packing
+                found = search.advance(ENDLESS, lambda: clock.over)
+        finally:
+            guard.stop()
+    return _said(found)
+
+
+def _said(found: Found) -> Packing:
+    open_end = found.offsets is None and not found.impossible
+    return Packing(found.offsets, "limit" if open_end else "exact search", found.impossible)
+
+
+def _in_turn(blocks: Sequence[Block], capacity: int, search: ViewSearch, clock: Clock, seed: int | None) -> Packing:
+    """Search exactly and with CP-SAT in turns that grow longer, by counted work: always the same."""
     work, turn = len(VIEWS) * search.first_share, TURN_S
     with Guard(lazy=True) as guard:
         while not clock.over:
-            share = min(work, int(clock.left * WORK_PER_SECOND) + 1) if clock.counted else work
-            found = search.advance(share, lambda: not clock.counted and clock.over)
+            share = min(work, int(clock.left * WORK_PER_SECOND) + 1)
+            found = search.advance(share)
             clock.spend(share / WORK_PER_SECOND)
             if found.offsets is not None or found.impossible:
-                return Packing(found.offsets, "exact search", found.impossible)
+                return _said(found)
             if clock.over:
                 break
             packing = _by_rectangles(guard, blocks, capacity, min(turn, clock.left), clock, seed)

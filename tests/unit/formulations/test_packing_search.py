@@ -13,8 +13,6 @@ from hexloom.formulations.packing.portfolio import Clock, find_packing
 from hexloom.formulations.packing.rectangles import RectanglesJob, solve_rectangles
 from hexloom.formulations.packing.views import Found, ViewSearch
 
-NOTHING = Found(None)
-
 CROSS = [Block(0, 2, 2, pin=0), Block(2, 4, 2, pin=2), Block(1, 3, 2)]
 """The last block must lie above the first and below the second: impossible in 4 bytes, though 4 are alive at most."""
 
@@ -60,13 +58,33 @@ def test_rectangles_are_packed_by_the_solver_too(align: int) -> None:
 
 
 @pytest.mark.slow
-def test_cp_sat_is_asked_in_a_process_of_its_own_and_its_no_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portfolio.ViewSearch, "advance", lambda *_: NOTHING)
+@pytest.mark.parametrize("counted", [False, True])
+def test_cp_sat_is_asked_in_a_process_of_its_own_and_its_no_is_asked_twice(
+    monkeypatch: pytest.MonkeyPatch, counted: bool
+) -> None:
+    monkeypatch.setattr(portfolio.ViewSearch, "advance", lambda *_: Found(None))
     monkeypatch.setattr(portfolio, "heuristic", lambda *_: None)
-    found = find_packing(CROSS, 4, Clock(30, counted=True), seed=1)
+    found = find_packing(CROSS, 4, Clock(60, counted), seed=1)
     assert (found.impossible, found.by) == (True, "CP-SAT, twice")
-    found = find_packing(CROSS, 6, Clock(30, counted=True), seed=1)
+    found = find_packing(CROSS, 6, Clock(60, counted), seed=1)
     assert (found.offsets, found.by) == ((0, 2, 4), "CP-SAT")
+
+
+@pytest.mark.slow
+def test_the_process_of_the_loser_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portfolio, "heuristic", lambda *_: None)
+    monkeypatch.setattr(portfolio, "ALONE", 0)
+    monkeypatch.setattr(portfolio, "_by_rectangles", lambda guard, *_: guard.solve_for_ever())
+    monkeypatch.setattr(Guard, "solve_for_ever", waits_for_its_end, raising=False)
+    started = time.monotonic()
+    found = find_packing(CROSS, 6, Clock(300, counted=False))
+    assert (found.offsets, found.by) == ((0, 2, 4), "exact search")
+    assert time.monotonic() - started < 60
+
+
+def waits_for_its_end(guard: Guard) -> None:
+    while not guard._stopped:
+        time.sleep(0.01)
 
 
 def test_a_limit_of_nothing_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
