@@ -2,8 +2,9 @@
 
 Instances: minimalloc's eleven, and twenty made from them (`packings.warped_packing`, seeds 0 to 19) on which nothing
 was tuned. Rows: name, buffers, peak (bytes alive at once / capacity), seconds (wall, of `hexloom.pack` with its check),
-ok (packed, and the checker agrees), found_by, and for minimalloc's own minimalloc_s: what its C++ took when it
-was measured once on a quiet machine of two cores (commit 9f5cf81, Release build, g++ 12, one run each). The summary has solved, of, and the geometric means of seconds. ``--quick`` ends in under 50 s.
+ok (packed, and the checker agrees), found_by, and for minimalloc's own minimalloc_s: what its C++ took when it was
+measured once on a quiet machine of two cores (commit 9f5cf81, Release build, g++ 12). The summary has solved, of, and
+the geometric means of seconds. ``--quick`` ends in under 50 s.
 """
 
 from __future__ import annotations

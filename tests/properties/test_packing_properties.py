@@ -76,7 +76,7 @@ def buffers_of(blocks: Sequence[Block]) -> tuple[list[Buffer], list[tuple[int, i
     return buffers, [(b.born, b.died) for b in blocks]
 
 
-@given(instances(), st.sampled_from(RULES), st.randoms(use_true_random=False))
+@given(instances(5), st.sampled_from(RULES), st.randoms(use_true_random=False))
 def test_every_view_of_the_exact_search_agrees_with_brute_force(
     instance: tuple[list[Block], int], rule: CornerRule, rng: object
 ) -> None:
