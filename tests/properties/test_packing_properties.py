@@ -77,6 +77,7 @@ def buffers_of(blocks: Sequence[Block]) -> tuple[list[Buffer], list[tuple[int, i
 
 
 @given(instances(5), st.sampled_from(RULES), st.randoms(use_true_random=False))
+@settings(max_examples=50)
 def test_every_view_of_the_exact_search_agrees_with_brute_force(
     instance: tuple[list[Block], int], rule: CornerRule, rng: object
 ) -> None:
@@ -90,7 +91,8 @@ def test_every_view_of_the_exact_search_agrees_with_brute_force(
     assert offsets is None or fits(blocks, capacity, offsets)
 
 
-@given(instances())
+@given(instances(5))
+@settings(max_examples=50)
 def test_pack_agrees_with_brute_force_and_says_why_not(instance: tuple[list[Block], int]) -> None:
     blocks, capacity = instance
     buffers, lifetimes = buffers_of(blocks)
@@ -120,7 +122,8 @@ def test_the_least_capacity_is_that_of_brute_force(instance: tuple[list[Block], 
         assert not brute_force(blocks, result.height_bytes - 1)
 
 
-@given(instances(12))
+@given(instances(9))
+@settings(max_examples=25)
 def test_bounds_and_heuristics_enclose_what_is_found(instance: tuple[list[Block], int]) -> None:
     blocks, capacity = instance
     free = [block._replace(pin=None) for block in blocks]
@@ -139,7 +142,8 @@ def test_bounds_and_heuristics_enclose_what_is_found(instance: tuple[list[Block]
     assert pack(buffers, lifetimes, capacity, seed=1, time_limit_s=0.05).status != "LIMIT" or len(blocks) > 6
 
 
-@given(instances(12))
+@given(instances(9))
+@settings(max_examples=25)
 def test_blocks_share_a_section_exactly_when_they_meet(instance: tuple[list[Block], int]) -> None:
     blocks, _ = instance
     spans = cut(blocks).spans
