@@ -32,14 +32,14 @@ def step_of(blocks: Sequence[Block]) -> int:
 
 
 def least_capacity(blocks: Sequence[Block], clock: Clock, seed: int | None = None) -> Least:
-    """Ask for the bound itself for half of the time, then for what lies between in halves."""
+    """Ask for the bound itself for a third of the time, then for what lies between in halves, half of the rest each."""
     step = step_of(blocks)
     bound = -(-least_need(blocks).bytes // step) * step
     offsets = lowest_heuristic(blocks)
     if offsets is None:
         return Least(None, 0, bound, "arithmetic")
     best = Least(offsets, height(blocks, offsets), bound, "first fit")
-    tried, ask, part = bound - step, bound, 2
+    tried, ask, part = bound - step, bound, 3
     while ask < best.height and not clock.over:
         found = _ask(blocks, ask, clock, part, seed)
         if found.offsets is not None:
@@ -49,11 +49,11 @@ def least_capacity(blocks: Sequence[Block], clock: Clock, seed: int | None = Non
             if found.impossible and ask >= bound:
                 bound = ask + step
         # Between what was tried in vain and what was found, in whole steps: what is not proven may be asked again.
-        ask, part = max(bound, (tried + best.height) // 2 // step * step), 4
+        ask, part = max(bound, (tried + best.height) // 2 // step * step), 2
         if ask <= tried or ask >= best.height:
             if tried < bound:
                 break
-            ask, tried, part = bound, bound - step, 2
+            ask, tried = bound, bound - step
     return Least(best.offsets, best.height, bound, best.by)
 
 
