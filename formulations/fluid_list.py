@@ -11,7 +11,7 @@ from bisect import insort
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.formulations.decision import Decision
-from hexloom.formulations.packing import pack
+from hexloom.formulations.packing.fixed_times import pack
 from hexloom.formulations.speeds import NOT_SHARING
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.dispatch import Dispatch
-from hexloom.formulations.packing import Allocator, pack
+from hexloom.formulations.packing.allocator import Allocator
+from hexloom.formulations.packing.fixed_times import pack
 from hexloom.formulations.policy import ANY, Policy
 from hexloom.formulations.rings import RingAllocator, kinds_of, lay_out
 from hexloom.formulations.scratch_state import ScratchState

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.packing import Allocator
+from hexloom.formulations.packing.allocator import Allocator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

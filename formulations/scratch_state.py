@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hexloom.formulations.packing import Allocator
+    from hexloom.formulations.packing.allocator import Allocator
     from hexloom.formulations.problem import Problem
 
 

@@ -7,10 +7,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Buffer, Problem
     from hexloom.hwmodels import Machine, list_hw, load_hw
     from hexloom.optimizer.check import check_schedule
     from hexloom.optimizer.errors import HexloomError, InvalidInputError
+    from hexloom.optimizer.pack import PackResult, pack
     from hexloom.optimizer.pipeline.decide import check_pipeline
     from hexloom.optimizer.pipeline.model import Pipeline
     from hexloom.optimizer.schedule import Schedule
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 __version__ = version("hexloom")
 
 __all__ = [
+    "Buffer",
     "HexloomError",
     "InvalidInputError",
     "Machine",
+    "PackResult",
     "Pipeline",
     "Problem",
     "Result",
@@ -33,13 +36,16 @@ __all__ = [
     "check_schedule",
     "list_hw",
     "load_hw",
+    "pack",
     "solve",
 ]
 
 _HOMES = {
+    "Buffer": "hexloom.formulations.problem",
     "HexloomError": "hexloom.optimizer.errors",
     "InvalidInputError": "hexloom.optimizer.errors",
     "Machine": "hexloom.hwmodels",
+    "PackResult": "hexloom.optimizer.pack",
     "Pipeline": "hexloom.optimizer.pipeline.model",
     "Problem": "hexloom.formulations.problem",
     "Result": "hexloom.optimizer.solve",
@@ -49,6 +55,7 @@ _HOMES = {
     "check_schedule": "hexloom.optimizer.check",
     "list_hw": "hexloom.hwmodels",
     "load_hw": "hexloom.hwmodels",
+    "pack": "hexloom.optimizer.pack",
     "solve": "hexloom.optimizer.solve",
 }
 

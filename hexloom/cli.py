@@ -22,21 +22,24 @@ from rich.table import Table
 from hexloom import __version__
 from hexloom.emit.files import check_stem, write_emission, write_tables
 from hexloom.emit.gantt import gantt_svg
+from hexloom.emit.pack_summary import pack_numbers, pack_summary
 from hexloom.emit.summary import result_numbers, short, summary
 from hexloom.emit.timeline import timeline_json
 from hexloom.formulations.problem import Problem
-from hexloom.hwmodels import MachineFileError, list_hw, load_hw
+from hexloom.hwmodels import MachineFileError, list_hw, load_hw, parse_bytes
 from hexloom.hwmodels.show import machine_rows
 from hexloom.optimizer.check import check_schedule
-from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
 from hexloom.optimizer.kernels import KERNELS
 from hexloom.optimizer.kernels.spec import explain
+from hexloom.optimizer.pack import PackResult, pack
+from hexloom.optimizer.packing_csv import read_table
 from hexloom.optimizer.pipeline.decide import check_pipeline
 from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.pipeline.report import headline, numbers, report, undecided
 from hexloom.optimizer.schedule import Schedule, write_whole
-from hexloom.optimizer.solve import CheckFailedError, Result, solve
-from hexloom.optimizer.workload import Workload, read_data, wrong_kind
+from hexloom.optimizer.solve import Result, solve
+from hexloom.optimizer.workload import Workload, read_data, read_text, wrong_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (InvalidInputError, MachineFileError) as error:
         return _say(str(error), BAD_INPUT)
     except CheckFailedError as error:
-        return _say(f"a schedule of our own failed its check, please report it: {error}", CHECK_FAILED)
+        return _say(f"a result of our own failed its check, please report it: {error}", CHECK_FAILED)
     except (BrokenPipeError, SystemExit):
         # The reader has all it wants; typer and rich would end the program with code 1 here, which means infeasible.
         # What is still buffered must not fail once more when Python ends.
@@ -274,6 +277,51 @@ def _on_trust(schedule: Schedule) -> list[str]:
         bound = short(schedule.us(schedule.plan_bound))
         claims.append(f"the bound of {bound} {unit} for event-driven plans rests on a search; solve again to prove it")
     return claims
+
+
+@app.command("pack")
+def pack_command(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="CSV: id,lower,upper,size[,alignment][,offset]; - is stdin."),
+    ],
+    capacity: Annotated[
+        str | None, typer.Option(help="Bytes available, such as 1048576 or 1MiB; default: the least that is found.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="The same CSV with column offset; - is stdout.")
+    ] = None,
+    time_limit: Annotated[str, typer.Option(help="How long to search: 10s, 500ms, 2m.")] = "10s",
+    seed: Annotated[int | None, typer.Option(help="Deterministic search: same seed, same bytes.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> int:
+    """Give buffers of fixed lifetimes addresses, check them, and write them; or prove that they cannot fit."""
+    limit = _seconds(time_limit)
+    try:
+        available = None if capacity is None else parse_bytes(capacity)
+    except ValueError as error:
+        raise InvalidInputError(f"--capacity: {error}") from None
+    to_stdout = str(out) == "-"
+    if out is not None and not to_stdout:
+        _check_folder(out.parent)
+    table = read_table(read_text(source), str(source))
+    result = pack(table.buffers, table.lifetimes, available, time_limit_s=limit, seed=seed)
+    if result.offsets is not None and out is not None:
+        text = table.with_offsets(result.offsets)
+        if to_stdout:
+            sys.stdout.write(text)
+        else:
+            write_whole(out, text)
+    if as_json and not to_stdout:
+        print(json.dumps(pack_numbers(result, table.buffers), indent=1))
+    else:
+        talk = sys.stderr if to_stdout or result.offsets is None else sys.stdout
+        print(pack_summary(result, len(table.buffers)), file=talk)
+    return _pack_code(result)
+
+
+def _pack_code(result: PackResult) -> int:
+    return {"INFEASIBLE": INFEASIBLE, "LIMIT": NO_PLAN}.get(result.status, DONE)
 
 
 @app.command("emit")

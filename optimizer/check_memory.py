@@ -44,19 +44,10 @@ def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
             report("address_unknown", (name,), f"address {plan.addresses[name]} is given to {name!r}, not a buffer")
     for buffer in problem.buffers:
         at = plan.addresses.get(buffer.name)
-        parties = (buffer.name,)
         if at is None:
-            report("address_missing", parties, f"buffer {buffer.name!r} has no address")
-            continue
-        if buffer.address is not None and at != buffer.address:
-            text = f"buffer {buffer.name!r} is pinned at {buffer.address} B, but lies at {at} B"
-            report("address_pin", parties, text)
-        if at % buffer.align_bytes:
-            text = f"buffer {buffer.name!r} lies at {at} B, not a multiple of its alignment {buffer.align_bytes} B"
-            report("address_alignment", parties, text)
-        if at < 0 or at + buffer.occupied_bytes > available:
-            text = f"buffer {buffer.name!r} [{at}, {at + buffer.occupied_bytes}) is not inside [0, {available}) B"
-            report("address_range", parties, text)
+            report("address_missing", (buffer.name,), f"buffer {buffer.name!r} has no address")
+        else:
+            _check_address(buffer, at, available, report)
     if not any(buffer.resident for buffer in problem.buffers):
         return
     for one, other in _sharing(_placed(problem, plan)):
@@ -65,6 +56,38 @@ def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
             resident = one if one.buffer.resident else other
             text = f"buffers {one} and {other} share {_shared(one, other)} B, but {resident.buffer.name!r} is resident"
             report("resident_overlap", (one.buffer.name, other.buffer.name), text)
+
+
+def _check_address(buffer: Buffer, at: int, available: int, report: Report) -> None:
+    parties = (buffer.name,)
+    if buffer.address is not None and at != buffer.address:
+        text = f"buffer {buffer.name!r} is pinned at {buffer.address} B, but lies at {at} B"
+        report("address_pin", parties, text)
+    if at % buffer.align_bytes:
+        text = f"buffer {buffer.name!r} lies at {at} B, not a multiple of its alignment {buffer.align_bytes} B"
+        report("address_alignment", parties, text)
+    if at < 0 or at + buffer.occupied_bytes > available:
+        text = f"buffer {buffer.name!r} [{at}, {at + buffer.occupied_bytes}) is not inside [0, {available}) B"
+        report("address_range", parties, text)
+
+
+def check_packing(
+    buffers: Sequence[Buffer],
+    lifetimes: Sequence[tuple[int, int]],
+    offsets: Sequence[int],
+    available: int,
+    report: Report,
+) -> None:
+    """Every buffer of fixed lifetime lies where it may, and none shares bytes with another that is alive with it."""
+    alive: dict[str, tuple[Moment, Moment]] = {}
+    placed: list[Placed] = []
+    for buffer, life, at in zip(buffers, lifetimes, offsets, strict=True):
+        if buffer.occupied_bytes and life[0] < life[1]:
+            _check_address(buffer, at, available, report)
+            alive[buffer.name] = life
+            placed.append(Placed(buffer, at, at + buffer.occupied_bytes))
+    _check_overlaps(placed, alive, report)
+    _check_peak(buffers, available, alive, report)
 
 
 def check_reuse(problem: Problem, plan: Plan, order: HappensBefore, report: Report) -> None:
@@ -98,6 +121,11 @@ def check_lifetimes(problem: Problem, plan: Plan, rows: Mapping[str, OpRow], rep
             users = [rows[op] for op in buffer.ops]
             alive[buffer.name] = (min(row.start for row in users), max(row.observed for row in users))
     placed = [p for p in _placed(problem, plan) if p.buffer.name in alive]
+    _check_overlaps(placed, alive, report)
+    _check_peak(problem.buffers, problem.scratchpad.available_bytes, alive, report)
+
+
+def _check_overlaps(placed: Sequence[Placed], alive: Mapping[str, tuple[Moment, Moment]], report: Report) -> None:
     lives = [alive[p.buffer.name] for p in placed]
     for one, other in _sharing(placed, lives):
         a, b = one.buffer.name, other.buffer.name
@@ -105,12 +133,13 @@ def check_lifetimes(problem: Problem, plan: Plan, rows: Mapping[str, OpRow], rep
         shared = _shared(one, other)
         text = f"buffers {one} and {other} share {shared} B while both are alive in [{since}, {until}) ticks"
         report("buffer_overlap", (a, b), text)
-    _check_peak(problem, alive, report)
 
 
-def _check_peak(problem: Problem, alive: Mapping[str, tuple[Moment, Moment]], report: Report) -> None:
+def _check_peak(
+    buffers: Sequence[Buffer], available: int, alive: Mapping[str, tuple[Moment, Moment]], report: Report
+) -> None:
     changes: list[tuple[Moment, int]] = []
-    for buffer in problem.buffers:
+    for buffer in buffers:
         since, until = alive.get(buffer.name, (0, 0))
         if since < until:
             # An end frees its bytes before a start at the same instant takes them.
@@ -121,9 +150,8 @@ def _check_peak(problem: Problem, alive: Mapping[str, tuple[Moment, Moment]], re
         used += size
         if used > peak:
             peak, at = used, time
-    available = problem.scratchpad.available_bytes
     if peak > available:
-        held = tuple(b.name for b in problem.buffers if b.name in alive and alive[b.name][0] <= at < alive[b.name][1])
+        held = tuple(b.name for b in buffers if b.name in alive and alive[b.name][0] <= at < alive[b.name][1])
         text = f"{len(held)} buffers hold {peak} B at tick {at}, {peak - available} B above the {available} B available"
         report("scratchpad_peak", held, text)
 

@@ -13,3 +13,7 @@ class InvalidInputError(HexloomError, ValueError):
 
 class PlanError(HexloomError):
     """A plan cannot be run: its queues and waits block each other, or a decision contradicts itself."""
+
+
+class CheckFailedError(HexloomError):
+    """A result of our own did not pass the checker: a bug in hexloom, never the user's fault."""

@@ -36,9 +36,15 @@ class Infeasibility(Frozen):
     levers: tuple[str, ...] = ()
 
 
-def explain_shortfall(problem: Problem, found: Shortfall) -> Infeasibility:
-    """Return ``found`` in words."""
-    what = f"op {found.op!r}" if found.op is not None else "the resident buffers"
+LISTED = 12
+"""How many buffers a message names; all stand in ``holders``."""
+
+
+def explain_shortfall(
+    problem: Problem, found: Shortfall, what: str | None = None, help_with: tuple[str, ...] | None = None
+) -> Infeasibility:
+    """Return ``found`` in words; ``what`` asks, if not the op, and ``help_with`` are levers in place of the usual."""
+    what = what or (f"op {found.op!r}" if found.op is not None else "the resident buffers")
     levers: list[str] = []
     if found.kind == "units":
         message = f"{what} needs {found.need} units of {found.resource} at once, the machine has {found.have}"
@@ -65,7 +71,7 @@ def explain_shortfall(problem: Problem, found: Shortfall) -> Infeasibility:
         levers.append("move a pin or a deadline, or enlarge the scratchpad")
     else:
         message = _bytes_message(problem, found, what)
-        levers += _bytes_levers(problem, found, what)
+        levers += _bytes_levers(problem, found, what) if help_with is None else help_with
     return Infeasibility(
         kind=found.kind,
         op=found.op,
@@ -101,7 +107,8 @@ def _bytes_message(problem: Problem, found: Shortfall, what: str) -> str:
     )
     if found.rounding:
         text += f"; {format_bytes(found.rounding)} of the need is rounding"
-    return f"{text}; it holds {', '.join(held)}"
+    more = f" and {len(held) - LISTED} more" if len(held) > LISTED else ""
+    return f"{text}; it holds {', '.join(held[:LISTED])}{more}"
 
 
 def _plain_bytes(n: int) -> str:

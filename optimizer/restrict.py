@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import contracted, moments_of, share_flows
-from hexloom.formulations.packing import pack
+from hexloom.formulations.packing.fixed_times import pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,7 @@ from hexloom.hwmodels import Machine, format_bytes, load_hw
 from hexloom.optimizer.attribution import advise, attribute
 from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
-from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
 from hexloom.optimizer.evaluate import evaluator
 from hexloom.optimizer.flips import with_flips
 from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
@@ -60,10 +60,6 @@ AFTERWARDS = 3.0
 
 LEAST_SHARE = 0.5
 """When the search may end at the earliest, as a part of the time limit."""
-
-
-class CheckFailedError(Exception):
-    """A schedule of our own did not pass the checker: a bug in hexloom, never the user's fault."""
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def read_data(path: Path) -> Any:
     """Read YAML or JSON from ``path`` (``-``: standard input) into plain data; one-line errors."""
-    text = _text(path)
+    text = read_text(path)
     try:
         if path.suffix == ".json":
             return _flat(json.loads(text, object_pairs_hook=_unique_keys), path)
@@ -200,7 +200,8 @@ def read_data(path: Path) -> Any:
         raise InvalidInputError(f"{path}: cannot be read: {unreadable(error)}") from None
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Read ``path`` (``-``: standard input) as UTF-8; one-line errors."""
     if str(path) == "-" and sys.stdin is None:
         raise InvalidInputError("-: standard input is closed")
     try:

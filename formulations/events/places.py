@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.packing import is_free, pack
+from hexloom.formulations.packing.fixed_times import pack
+from hexloom.formulations.packing.gaps import is_free
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The other side of the guard: a process that solves flat models it is sent, until the guard hangs up."""
+"""The other side of the guard: a process that solves what it is sent, until the guard hangs up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import sys
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.flat.guard import Offsets
 from hexloom.formulations.flat.model import FlatModel
 from hexloom.formulations.flat.slowed_model import SlowedModel
+from hexloom.formulations.packing.rectangles import RectanglesJob, solve_rectangles
 
 if TYPE_CHECKING:
     from hexloom.formulations.flat.guard import Job
@@ -29,7 +31,10 @@ def main() -> None:
     try:
         connection.send(os.getpid())
         while True:
-            job: Job = connection.recv()
+            job: Job | RectanglesJob = connection.recv()
+            if isinstance(job, RectanglesJob):
+                connection.send(solve_rectangles(job, lambda offsets: connection.send(Offsets(offsets))))
+                continue
             flat = model_of(job)
             if job.incumbent is not None:
                 flat.hint(*job.incumbent)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import share_flows
-from hexloom.formulations.packing import pack
+from hexloom.formulations.packing.fixed_times import pack
 
 if TYPE_CHECKING:
     from hexloom.formulations.flat.model import FlatSolution

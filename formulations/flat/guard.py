@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hexloom.formulations.flat.model import FlatOptions, FlatSolution
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Simulated
     from hexloom.formulations.flat.slowed_model import Slowing
     from hexloom.formulations.heads_tails import HeadsTails
+    from hexloom.formulations.packing.rectangles import RectanglesJob
     from hexloom.formulations.problem import Problem
 
 GRACE_S = 2.0
@@ -51,17 +52,27 @@ class Outcome:
     solution: FlatSolution | None
 
 
-class Guard:
-    """A child process that solves flat models; it loads while others search, and is replaced when it is lost."""
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """What comes back of blocks to pack."""
 
-    def __init__(self) -> None:
+    offsets: tuple[int, ...]
+
+
+class Guard:
+    """A child process that solves flat models and packs; it loads while others search, is replaced when lost."""
+
+    def __init__(self, *, lazy: bool = False) -> None:
+        self._lazy = lazy
+        self._stopped = False
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._loaded = False
 
     def __enter__(self) -> Self:
-        """Start the child at once, so that it has loaded when the first job comes."""
-        self._start()
+        """Start the child at once, so that it has loaded when the first job comes; a lazy one starts with the job."""
+        if not self._lazy:
+            self._start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -74,36 +85,68 @@ class Guard:
         ``GRACE_S`` after the limit the child is killed, and what it had found by then counts. A deterministic search
         has ten times its limit, so that only a hang is cut.
         """
+        best: FlatSolution | None = None
+
+        def take(solution: FlatSolution) -> None:
+            nonlocal best
+            best = solution
+            if on_solution is not None:
+                on_solution(solution)
+
+        status, bound = self._ask(job, job.options.seconds, job.options.deterministic, job.problem.name, take)
+        return Outcome(status, bound, best)
+
+    def pack(self, job: RectanglesJob) -> tuple[str, tuple[int, ...] | None]:
+        """Solve ``job`` under the same limits; return the solver's word and the offsets, if it found some."""
+        found: list[Offsets] = []
+        status, _ = self._ask(job, job.seconds, job.deterministic, f"{len(job.blocks)} blocks", found.append)
+        return status, found[-1].offsets if found else None
+
+    def stop(self) -> None:
+        """End the child from another thread than the one that waits for it: that one is told that it died."""
+        self._stopped = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def _ask(
+        self,
+        job: Job | RectanglesJob,
+        seconds: float,
+        deterministic: bool,
+        name: str,
+        take: Callable[[Any], None],
+    ) -> tuple[str, int]:
         if self._connection is None:
             self._start()
         connection = self._connection
         assert connection is not None
-        best: FlatSolution | None = None
+        if self._stopped:
+            self._end()
+            return "DIED", 0
         finished = False
         try:
             if not self._loaded:
                 if not connection.poll(START_S):
-                    return Outcome("OVERRUN", 0, None)
+                    return "OVERRUN", 0
                 connection.recv()
                 self._loaded = True
             connection.send(job)
-            deadline = time.monotonic() + job.options.seconds * (10 if job.options.deterministic else 1) + GRACE_S
+            deadline = time.monotonic() + seconds * (10 if deterministic else 1) + GRACE_S
             while True:
                 if not connection.poll(max(0.0, deadline - time.monotonic())):
-                    return Outcome("OVERRUN", 0, best)
+                    return "OVERRUN", 0
                 message = connection.recv()
-                if isinstance(message, FlatSolution):
-                    best = message
-                    if on_solution is not None:
-                        on_solution(message)
+                if isinstance(message, FlatSolution | Offsets):
+                    take(message)
                     continue
                 finished = True
                 status, bound = message
                 if status == "MODEL_INVALID":
-                    raise AssertionError(f"{job.problem.name}: CP-SAT refuses the flat model")
-                return Outcome(status, bound, best)
+                    raise AssertionError(f"{name}: CP-SAT refuses the model")
+                return status, bound
         except (EOFError, ConnectionResetError, BrokenPipeError):
-            return Outcome("DIED", 0, best)
+            return "DIED", 0
         finally:
             if not finished:
                 self._end()

@@ -14,11 +14,13 @@ import pytest
 from hexloom import Schedule, check_schedule, list_hw
 from hexloom import cli as cli_module
 from hexloom.cli import main
+from hexloom.optimizer.errors import CheckFailedError
 from hexloom.optimizer.kernels import KERNELS
-from hexloom.optimizer.solve import CheckFailedError, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hexloom.optimizer.solve import Result
 
 WORK = """\
 name: small

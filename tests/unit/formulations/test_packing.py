@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from unit.small import buffer, on, problem
 
-from hexloom.formulations.packing import Allocator, highest_gap, is_free, lowest_gap, pack
+from hexloom.formulations.packing.allocator import Allocator
+from hexloom.formulations.packing.fixed_times import pack
+from hexloom.formulations.packing.gaps import highest_gap, is_free, lowest_gap
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Buffer, Problem
@@ -110,14 +112,12 @@ def test_random_buffers_never_overlap(seed: int) -> None:
     ],
 )
 def test_gaps_for_four_bytes_at_four(taken: list[tuple[int, int]], low: int | None, high: int | None) -> None:
-    b = buffer("x", 4, align_bytes=4)
-    assert lowest_gap(b, taken, 12) == low
-    assert highest_gap(b, taken, 12) == high
+    assert lowest_gap(4, 4, taken, 12) == low
+    assert highest_gap(4, 4, taken, 12) == high
 
 
 def test_gaps_of_nothing() -> None:
-    empty = buffer("x", 0)
-    assert lowest_gap(empty, [(0, 9)], 9) == highest_gap(empty, [(0, 9)], 9) == 0
+    assert lowest_gap(0, 1, [(0, 9)], 9) == highest_gap(0, 1, [(0, 9)], 9) == 0
     assert is_free(0, 0, [(0, 9)], 9)
     assert is_free(4, 4, [(0, 4), (8, 9)], 9)
     assert not is_free(4, 5, [(0, 4), (8, 9)], 9)

@@ -11,7 +11,7 @@ from hexloom.hwmodels import MachineFileError
 from hexloom.optimizer import flips
 from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.check import Violation
-from hexloom.optimizer.solve import CheckFailedError
+from hexloom.optimizer.errors import CheckFailedError
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Buffer, Problem

@@ -1,0 +1,98 @@
+"""How long does it take to pack buffers of fixed lifetimes into 1 MiB that they nearly fill?
+
+Instances: minimalloc's eleven, and twenty made from them (`packings.warped_packing`, seeds 0 to 19) on which nothing
+was tuned. Rows: name, buffers, peak (bytes alive at once / capacity), seconds (wall, of `hexloom.pack` with its check),
+ok (packed, and the checker agrees), found_by, and for minimalloc's own minimalloc_s: what its C++ took when it was
+measured once on a quiet machine of two cores (commit 9f5cf81, Release build, g++ 12). The summary has solved, of, and
+the geometric means of seconds. ``--quick`` ends in under 50 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from packings import CAPACITY_BYTES, LETTERS, Row, minimalloc, warped_packing
+
+from hexloom import Buffer, pack
+
+MINIMALLOC_S = dict(zip(LETTERS, (4.57, 3.58, 0.60, 2.41, 3.28, 4.65, 0.99, 1.59, 3.59, 0.76, 0.53), strict=True))
+"""Seconds of minimalloc's own C++ by instance; see above."""
+
+QUICK = (tuple(LETTERS), (0, 2, 5, 16, 18))
+"""What ``--quick`` runs: all of minimalloc's, and a few of the others."""
+
+QUICK_LIMIT_S = 40.0
+"""For all instances of ``--quick`` together."""
+
+
+def _row(name: str, rows: list[Row], limit_s: float) -> dict[str, Any]:
+    buffers = [Buffer(name=f"b{k}", size_bytes=row.size) for k, row in enumerate(rows)]
+    lifetimes = [(row.lower, row.upper) for row in rows]
+    started = time.monotonic()
+    result = pack(buffers, lifetimes, CAPACITY_BYTES, time_limit_s=limit_s)
+    return {
+        "name": name,
+        "buffers": len(buffers),
+        "peak": round(result.lower_bound_bytes / CAPACITY_BYTES, 4),
+        "seconds": round(time.monotonic() - started, 3),
+        "ok": result.status == "PACKED",
+        "found_by": result.found_by,
+    }
+
+
+def _mean(values: list[float]) -> float | None:
+    return round(math.exp(sum(map(math.log, values)) / len(values)), 3) if values else None
+
+
+def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    own = [row for row in rows if "minimalloc_s" in row]
+    others = [row for row in rows if "minimalloc_s" not in row]
+    return {
+        "minimalloc_solved": sum(row["ok"] for row in own),
+        "minimalloc_of": len(own),
+        "seconds_geomean": _mean([row["seconds"] for row in own]),
+        "minimalloc_s_geomean": _mean([row["minimalloc_s"] for row in own]),
+        "others_solved": sum(row["ok"] for row in others),
+        "others_of": len(others),
+        "others_seconds_geomean": _mean([row["seconds"] for row in others]),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few instances, little time")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds per instance")
+    args = parser.parse_args()
+    letters, seeds = QUICK if args.quick else (tuple(LETTERS), tuple(range(20)))
+    ends = time.monotonic() + QUICK_LIMIT_S
+    rows: list[dict[str, Any]] = []
+    for name, seed in [*((letter, None) for letter in letters), *((f"warped_{seed}", seed) for seed in seeds)]:
+        limit = min(args.time_limit, max(0.1, ends - time.monotonic())) if args.quick else args.time_limit
+        row = _row(name, minimalloc(name) if seed is None else warped_packing(seed), limit)
+        if seed is None:
+            row["minimalloc_s"] = MINIMALLOC_S[name]
+        rows.append(row)
+        if not args.json:
+            print(*(f"{key}={value}" for key, value in row.items()), flush=True)
+    found = {
+        "machine": f"{platform.machine()}, {platform.system()}",
+        "versions": {name: version(name) for name in ("hexloom", "ortools", "numpy")},
+        "rows": rows,
+        "summary": _summary(rows),
+    }
+    print(json.dumps(found, indent=1) if args.json else f"summary: {found['summary']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Addresses while ops are dispatched: one buffer at a time, for what is alive now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.packing.gaps import highest_gap, is_free, lowest_gap
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Problem
+
+
+class Allocator:
+    """Addresses of the buffers alive now, handed out one at a time: lowest gap, or highest for small buffers.
+
+    Parameters
+    ----------
+    problem
+        Pinned and resident buffers keep their places; resident ones without a pin are placed at once, largest
+        first.
+    from_top_below
+        Buffers smaller than this many bytes are placed from the top, so that they do not split large gaps.
+    """
+
+    has_slots = False
+    """Whether a buffer waits for a slot of its own: that one finds none says nothing of the bytes that others need."""
+
+    def __init__(self, problem: Problem, from_top_below: int = 0) -> None:
+        self._problem = problem
+        self._capacity = problem.scratchpad.available_bytes
+        self._from_top_below = from_top_below
+        self.turn = 0
+        self.offsets: dict[int, int] = {}
+        self._live: dict[int, tuple[int, int]] = {}
+        residents = [b for b, buffer in enumerate(problem.buffers) if buffer.resident]
+        for b in sorted(
+            residents, key=lambda b: (problem.buffers[b].address is None, -problem.buffers[b].occupied_bytes)
+        ):
+            self.place(b)
+
+    def top_of(self, b: int) -> int:
+        """Return where buffer ``b`` would end if it were placed now as low as possible; all bytes if it cannot be."""
+        buffer = self._problem.buffers[b]
+        at = buffer.address
+        if at is None:
+            at = lowest_gap(buffer.occupied_bytes, buffer.align_bytes, self._live.values(), self._capacity)
+        return self._capacity if at is None else at + buffer.occupied_bytes
+
+    def place(self, b: int, floor: int = 0) -> bool:
+        """Give buffer ``b`` its address, at ``floor`` or above if it is free; False when there is no gap now."""
+        buffer = self._problem.buffers[b]
+        taken = [*self._live.values(), (0, floor)] if floor and buffer.address is None else list(self._live.values())
+        at = buffer.address
+        if at is None:
+            fit = highest_gap if buffer.occupied_bytes < self._from_top_below else lowest_gap
+            # A gap in which a pinned buffer is still to come may be used: the pin waits until it is free again.
+            at = fit(buffer.occupied_bytes, buffer.align_bytes, taken, self._capacity)
+            if at is None:
+                return False
+        return self.put(b, at)
+
+    def put(self, b: int, at: int) -> bool:
+        """Give buffer ``b`` the address ``at``; False when something is alive there."""
+        size = self._problem.buffers[b].occupied_bytes
+        if not is_free(at, size, self._live.values(), self._capacity):
+            return False
+        self.offsets[b] = at
+        if size:
+            self._live[b] = (at, at + size)
+        return True
+
+    def release(self, b: int) -> None:
+        """End the life of buffer ``b``."""
+        self._live.pop(b, None)
