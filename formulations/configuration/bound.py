@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.bounds import Bound
 from hexloom.formulations.configuration.axis import cut_axis
+from hexloom.formulations.configuration.budget import Budget, SearchLimitError
 from hexloom.formulations.configuration.certificate import Certificate, PricedClass
 from hexloom.formulations.configuration.classes import Configurations, configurations
 from hexloom.formulations.configuration.master import Master
 from hexloom.formulations.configuration.order import Order
 from hexloom.formulations.configuration.partition import alike_pipes, split, stages, twins
-from hexloom.formulations.configuration.sets import Budget, SearchLimitError, SetSearch
+from hexloom.formulations.configuration.sets import SetSearch
 from hexloom.formulations.problem import slows
 from hexloom.formulations.speeds import Speeds
 from hexloom.formulations.ticks import whole

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.formulations.configuration.all_sets import AllSets
+from hexloom.formulations.configuration.budget import SearchLimitError
 from hexloom.formulations.speeds import NOT_SHARING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from hexloom.formulations.configuration.budget import Budget
     from hexloom.formulations.configuration.classes import Configurations, Rate, Set
-
-NODES_PER_SECOND = 20_000
-"""Nodes that count as a second of a deterministic budget."""
-
 
 MOST_SETS = 50_000
 """Up to so many sets they are listed: with speeds that depend on all of a set, bounds on parts of it are weak."""
@@ -27,10 +24,6 @@ SETS_PER_NODE = 200
 """Sets of a list that are looked at in the time of a node."""
 
 NOT_ASKED = object()
-
-
-class SearchLimitError(Exception):
-    """The search was stopped: nothing is proven."""
 
 
 class NodeLimitError(SearchLimitError):
@@ -50,29 +43,6 @@ def _by_worth(item: tuple[int, Rate | float]) -> Rate | float:
 
 class _EnoughError(Exception):
     """The search may be given up."""
-
-
-class Budget:
-    """Seconds on the clock, or, deterministic, as many nodes as count for them: the same on every machine."""
-
-    def __init__(self, seconds: float, deterministic: bool, whole: Budget | None = None) -> None:
-        self._seconds = seconds
-        self._deadline = None if deterministic else time.monotonic() + seconds
-        self._nodes = seconds * NODES_PER_SECOND
-        self._whole = whole
-
-    def spend(self, nodes: int) -> None:
-        """Count work; raises `SearchLimitError` when the budget is used up."""
-        if self._whole is not None:
-            self._whole.spend(nodes)
-        self._nodes -= nodes
-        over = self._nodes < 0 if self._deadline is None else time.monotonic() > self._deadline
-        if over:
-            raise SearchLimitError
-
-    def part(self, share: float) -> Budget:
-        """Return a share of this budget; what is spent of it is spent of this one too."""
-        return Budget(self._seconds * share, self._deadline is None, self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from shared_strategies import SHARING_RULES, decisions, sharing_problems
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.configuration import sets
 from hexloom.formulations.configuration.bound import configuration_bound
+from hexloom.formulations.configuration.budget import Budget
 from hexloom.formulations.configuration.certificate import Certificate, PricedClass
 from hexloom.formulations.configuration.classes import configurations
 from hexloom.formulations.configuration.order import Order
@@ -133,6 +134,6 @@ def test_listed_and_searched_sets_have_one_dearest(data: st.DataObject, problem:
     for most in (10**6, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sets, "MOST_SETS", most)
-            search = sets.SetSearch(given_sets, sets.Budget(10.0, True), 10**6, exact=True)
+            search = sets.SetSearch(given_sets, Budget(10.0, True), 10**6, exact=True)
             found.append(search.dearest(prices, allowed).cost)
     assert found[0] == found[1]
