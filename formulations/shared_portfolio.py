@@ -23,6 +23,7 @@ from hexloom.formulations.local_search import Limit, LocalSearch
 from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.shared_search import CLOSE, SharedSearch
 from hexloom.formulations.speeds import Speeds
+from hexloom.formulations.steady import steadied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +135,8 @@ def _search(
         notes += slowed.notes
     if best is not None and len(best[0].guards) * len(problem.ops) <= MOST_GUARD_WORK:
         best = drop_useless_guards(problem, best[0], evaluators(rule))
+    if best is not None:
+        best = steadied(problem, best, evaluators(rule))
     evaluations = unaware.evaluations + local.evaluations + states
     if best is not None and proven:
         plan_bound = Fraction(best[1].makespan)
