@@ -64,6 +64,7 @@ def _apart(problem: Problem, decision: Decision, nominal: Simulated) -> list[tup
         {pull.channel: pull.rate for pull in op.modes[m].pulls if pull.rate}
         for op, m in zip(problem.ops, decision.modes, strict=True)
     ]
+    place = {action: k for k, action in enumerate(decision.actions)}
     ended = sorted((end, i) for i, end in enumerate(nominal.ended) if rates[i])
     found = []
     for x, mine in enumerate(rates):
@@ -72,7 +73,7 @@ def _apart(problem: Problem, decision: Decision, nominal: Simulated) -> list[tup
             i
             for end, i in ended
             if i != x
-            and nominal.start[i] < start
+            and place.get(~i, place[i]) < place[x]
             and end <= start
             and any(mine.get(c, 0) and mine[c] + rate > capacity[c] for c, rate in rates[i].items())
         ]

@@ -114,7 +114,8 @@ def _left_out(problem: Problem, certificate: Certificate, units: Units) -> list[
     return [
         f"op {op.name!r} may lift those beside it, and has no price; give it one, if only 0"
         for op in problem.ops
-        if op.name not in named and any(units.sharing.load_of(mode) != UNTOUCHED for mode in op.modes)
+        if op.name not in named
+        and any(mode.latency_ticks and units.sharing.load_of(mode) != UNTOUCHED for mode in op.modes)
     ][:1]
 
 
