@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.contention import Contention, OpGroup
+    from hexloom.optimizer.infeasibility import Infeasibility, Lever
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result
 
@@ -69,7 +70,8 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
     schedule = result.schedule
     found: dict[str, Any] = {"status": result.status, "wall_s": round(result.wall_s, 3), "files": files}
     if result.infeasibility is not None:
-        found["infeasibility"] = result.infeasibility.model_dump()
+        found["proved_twice"] = result.proved_twice
+        found["infeasibility"] = result.infeasibility.model_dump(mode="json")
     if schedule is None:
         return found
     unit = schedule.unit
@@ -88,6 +90,7 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "plan_gap": float(schedule.plan_gap),
         "optimal_in": schedule.optimal_in,
         "certificate": schedule.certificate,
+        "proved_twice": result.proved_twice,
         f"serial_{unit}": us(schedule.baselines["serial"]),
         f"existing_{unit}": us(schedule.baselines["existing"]),
         "baselines": {name: us(ticks) for name, ticks in schedule.baselines.items()},
@@ -135,7 +138,7 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
     schedule = result.schedule
     if schedule is None:
         if result.infeasibility is not None:
-            return Text(f"INFEASIBLE: {result.infeasibility.message}", style="bold red")
+            return _infeasible(result.infeasibility)
         return Text("no plan found within the limit, and none is excluded: give more time", style="bold red")
     parts: list[RenderableType] = [_head(schedule, result), _times(schedule)]
     if schedule.gain is not None:
@@ -152,6 +155,36 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
     if files:
         parts.append(Text("files     " + ", ".join(files.values()), style="dim"))
     return Group(*parts)
+
+
+def _infeasible(why: Infeasibility) -> RenderableType:
+    """Return the message, then each member of the conflict, then each lever with what came of it."""
+    parts = [Text(f"INFEASIBLE: {why.message}", style="bold red")]
+    for k, member in enumerate(why.conflict):
+        line = Text("conflict  " if k == 0 else "          ", style="dim")
+        line.append(member.text, "not dim")
+        shown = "without it the others have a checked schedule"
+        line.append(f": {shown if member.without == 'feasible' else 'whether the others need it was not decided'}")
+        parts.append(line)
+    if why.conflict and not why.conflict_proven:
+        parts.append(Text("          that these alone exclude each other was not decided in time", style="dim"))
+    for k, lever in enumerate(why.levers):
+        line = Text("levers    " if k == 0 else "          ", style="dim")
+        line.append(f"{lever.text}{_effect(lever, why.time_unit)}", "not dim")
+        parts.append(line)
+    return Group(*parts)
+
+
+def _effect(lever: Lever, unit: str) -> str:
+    if lever.outcome == "infeasible":
+        return ": not enough alone"
+    if lever.outcome != "feasible" or lever.makespan is None:
+        return "" if lever.outcome == "not_asked" else ": not decided in time"
+    text = f": {short(Fraction(lever.makespan))} {unit}"
+    if lever.cost is not None:
+        more = "more" if lever.cost >= 0 else "less"
+        text += f", {short(abs(Fraction(lever.cost)))} {unit} {more} than with room for everything"
+    return text + ("; any less is not enough" if lever.least else "")
 
 
 def _head(schedule: Schedule, result: Result) -> Text:

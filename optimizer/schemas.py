@@ -6,13 +6,19 @@ import json
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import Problem
+from hexloom.optimizer.infeasibility import Infeasibility
 from hexloom.optimizer.schedule import Schedule
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-FILES: dict[str, type[BaseModel]] = {"workload": Workload, "problem": Problem, "schedule": Schedule}
+FILES: dict[str, type[BaseModel]] = {
+    "workload": Workload,
+    "problem": Problem,
+    "schedule": Schedule,
+    "infeasibility": Infeasibility,
+}
 
 
 def schema_texts() -> dict[str, str]:

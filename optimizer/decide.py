@@ -1,0 +1,129 @@
+"""Whether a problem has a schedule at all: shown by a checked one, excluded by a proof, or not decided in time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, Self
+
+from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.events.search import SearchLimits, search_events
+from hexloom.formulations.feasibility import first_shortfall
+from hexloom.formulations.flat.guard import Guard
+from hexloom.formulations.flat.search import search_flat
+from hexloom.formulations.local_search import Found, Limit, LocalSearch
+from hexloom.formulations.portfolio import EVENT_OPS, FLAT_OPS
+from hexloom.formulations.problem import slows
+from hexloom.formulations.shared_search import SharedSearch
+from hexloom.optimizer.check import check_plan, check_times
+from hexloom.optimizer.evaluate import evaluator
+from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.schedule import op_rows
+from hexloom.optimizer.sharing import acting_rule
+from hexloom.optimizer.simulate import simulate
+
+if TYPE_CHECKING:
+    from hexloom.formulations.bounds import Bounds
+    from hexloom.formulations.decision import Decision
+    from hexloom.formulations.problem import Problem, Rule
+    from hexloom.optimizer.simulate import ExactTimeline
+
+Verdict = Literal["feasible", "infeasible", "open"]
+"""``feasible``: shown by a checked schedule. ``infeasible``: proven. ``open``: not decided within the limit."""
+
+LIST_SHARE, EVENT_SHARE = 0.2, 0.4
+"""Parts of the seconds for list schedules, and for the search over events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A verdict; a feasible one with the decision and its exact times."""
+
+    verdict: Verdict
+    decision: Decision | None = None
+    timeline: ExactTimeline | None = None
+
+
+class Decider:
+    """Decides one problem after the other; the process of the solver is started when it is first needed, once."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = seed
+        self._guard: Guard | None = None
+
+    def __enter__(self) -> Self:
+        """Start nothing yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the solver's process."""
+        if self._guard is not None:
+            self._guard.__exit__()
+
+    def decide(self, problem: Problem, rule: Rule, seconds: float) -> Answer:
+        """Say whether ``problem`` has a schedule under ``rule``, in about ``seconds``.
+
+        Where ops slow each other, a proof is one for ops that do not: slowed ops only take longer.
+        """
+        acting = acting_rule(problem, rule)
+        answer = self._unslowed(problem, seconds)
+        if answer.decision is None or not slows(acting):
+            return answer
+        bounds = lower_bounds(problem, acting)
+        if first_shortfall(problem, bounds.heads_tails) is not None:
+            return Answer("infeasible")
+        limit = Limit(seconds, deterministic=self.seed is not None)
+        local = SharedSearch(problem, acting, bounds, evaluator(acting), limit, self.seed or 0)
+        local.run([answer.decision])
+        return Answer("open") if local.best is None else _shown(problem, local.best[0], acting)
+
+    def _unslowed(self, problem: Problem, seconds: float) -> Answer:
+        started = time.monotonic()
+        if first_shortfall(problem) is not None:
+            return Answer("infeasible")
+        bounds = lower_bounds(problem)
+        if first_shortfall(problem, bounds.heads_tails) is not None:
+            return Answer("infeasible")
+        listed = self._listed(problem, bounds, 0.0)
+        if listed.decision is None and not listed.proven_infeasible and len(problem.ops) <= EVENT_OPS:
+            limits = SearchLimits(seconds=seconds * EVENT_SHARE)
+            enough = problem.horizon_ticks
+            events = search_events(problem, bounds.heads_tails, evaluator("none"), None, enough, limits)
+            if events.best is not None:
+                return _shown(problem, events.best[0], "none")
+            if events.infeasible:
+                return Answer("infeasible")
+        if listed.decision is None and not listed.proven_infeasible:
+            listed = self._listed(problem, bounds, seconds * LIST_SHARE)
+        if listed.decision is not None:
+            return _shown(problem, listed.decision, "none")
+        if listed.proven_infeasible:
+            return Answer("infeasible")
+        left = seconds - (time.monotonic() - started)
+        return self._solver(problem, bounds, left) if left > 0 and len(problem.ops) <= FLAT_OPS else Answer("open")
+
+    def _listed(self, problem: Problem, bounds: Bounds, seconds: float) -> Found:
+        """Return the first list schedule that keeps all deadlines, or the proof that no order fits in bytes."""
+        limit = Limit(seconds, deterministic=self.seed is not None)
+        return LocalSearch(problem, bounds, evaluator("none"), limit, self.seed or 0, enough_gap=Fraction(1)).run()
+
+    def _solver(self, problem: Problem, bounds: Bounds, seconds: float) -> Answer:
+        if self._guard is None:
+            self._guard = Guard()
+        lower = int(bounds.best.ticks)
+        found = search_flat(
+            self._guard, problem, bounds.heads_tails, evaluator("none"), None, lower, seconds, self.seed, first=True
+        )
+        if found.decision is not None:
+            return _shown(problem, found.decision, "none")
+        return Answer("infeasible") if found.infeasible else Answer("open")
+
+
+def _shown(problem: Problem, decision: Decision, rule: Rule) -> Answer:
+    """Return the verdict that a decision shows: only what the checker finds no fault with counts."""
+    plan = make_plan(problem, decision)
+    timeline = simulate(problem, plan, rule)
+    if check_plan(problem, plan) or check_times(problem, plan, op_rows(problem, timeline), rule):
+        return Answer("open")
+    return Answer("feasible", decision, timeline)

@@ -1,0 +1,155 @@
+"""From what the search found to a schedule: exact times, proof, gain, advice, notes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Literal
+
+from hexloom.formulations.ticks import whole
+from hexloom.hwmodels import Machine, format_bytes
+from hexloom.optimizer.attribution import advise, answer_of, attribute
+from hexloom.optimizer.baselines import Baselines, baselines
+from hexloom.optimizer.lower import Lowered, lower, under
+from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.schedule import Advice, BoundRow, Gain, Schedule, op_rows
+from hexloom.optimizer.simulate import simulate
+from hexloom.optimizer.workload import Workload
+
+if TYPE_CHECKING:
+    from hexloom.formulations.bounds import Bounds
+    from hexloom.formulations.configuration.certificate import Certificate
+    from hexloom.formulations.decision import Decision
+    from hexloom.formulations.portfolio import Found
+    from hexloom.formulations.problem import Problem, Rule
+    from hexloom.formulations.ticks import Moment
+
+CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
+"""What proves a bound, by its name; all others are arithmetic."""
+
+CLOSE = Fraction(1, 10**9)
+"""Part of a makespan below which two of them, one of them in floating point, are the same."""
+
+MOST_OPS_ASKED_AGAIN = 20_000
+"""Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
+
+
+def all_bounds(bounds: Bounds, outcome: Found) -> tuple[BoundRow, ...]:
+    """Return the bounds, the best first; what search proved comes before the arithmetic only when it is larger."""
+    rows = [BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail) for b in bounds.found]
+    if outcome.search_bound > bounds.best.ticks:
+        detail = "CP-SAT finds nothing shorter, asked twice: with and without presolve, with two seeds"
+        if outcome.by_events:
+            detail = "the search over events was exhausted: nothing is shorter"
+        ticks = whole(Fraction(outcome.search_bound))
+        rows.insert(0, BoundRow(name="search", ticks=ticks, engine=bounds.best.engine, detail=detail))
+    return tuple(rows)
+
+
+def finished(
+    lowered: Lowered,
+    problem: Problem,
+    rule: Rule,
+    bounds: tuple[BoundRow, ...],
+    outcome: Found,
+    dual: Certificate | None,
+    found: Baselines,
+    work: Workload | Problem,
+    machine: Machine | None,
+    seed: int | None,
+) -> Schedule:
+    """Return the schedule of the best decision in ``outcome``, not yet checked."""
+    assert outcome.best is not None
+    decision = outcome.best[0]
+    plan = make_plan(problem, decision)
+    timeline = simulate(problem, plan, rule)
+    bound = bounds[0].ticks
+    plan_bound: Moment = bound
+    if outcome.plan_bound > bound:
+        plan_bound = whole(Fraction(outcome.plan_bound))
+    if -CLOSE * timeline.makespan <= plan_bound - timeline.makespan <= CLOSE * timeline.makespan:
+        plan_bound = timeline.makespan  # the search counts in floats where ops slow each other
+    proven = timeline.makespan == plan_bound
+    bottleneck = bounds[0].engine
+    # Today's loops below the makespan break a deadline, or do not fit beside what is resident: no plan does that.
+    quoted = {
+        name: ticks if ticks is not None and ticks >= timeline.makespan else None
+        for name, ticks in (("serial", found.serial), ("existing", found.existing))
+    }
+    gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck, rule)
+    advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
+    if advice is not None and machine is not None and isinstance(work, Workload):
+        advice = _with_flips(advice, work, machine, decision, bottleneck, rule)
+    return Schedule(
+        name=problem.name,
+        tool=f"hexloom {version('hexloom')}",
+        machine=None if machine is None else machine.name,
+        machine_digest=None if machine is None else machine.digest(),
+        workload_digest=work.digest(),
+        contention=rule,
+        seed=seed,
+        status="OPTIMAL" if proven else "FEASIBLE",
+        optimal_in=("free_start" if timeline.makespan == bound else "event_driven") if proven else None,
+        makespan=timeline.makespan,
+        lower_bound=bound,
+        plan_bound=plan_bound,
+        certificate=CERTIFICATES.get(bounds[0].name, "arithmetic"),
+        dual=dual,
+        bounds=bounds,
+        baselines=quoted,
+        gain=gain,
+        advice=advice,
+        notes=(*_notes(problem), *outcome.notes),
+        problem=lowered.problem,
+        plan=plan,
+        rows=op_rows(problem, timeline),
+    )
+
+
+def _with_flips(
+    advice: Advice, work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule
+) -> Advice:
+    """Ask again with every overhead at the other end of its range: the same plan, other costs.
+
+    Not for plans so large that this takes longer than the search, nor after Ctrl-C: the plan itself is there.
+    """
+    ends = [
+        (name.removeprefix("overheads."), end, changed)
+        for name in machine.ranged()
+        if name.startswith("overheads.")
+        for end in ("low", "high")
+        if (changed := machine.with_values({name: end})) != machine
+    ]
+    if len(ends) * len(decision.modes) > MOST_OPS_ASKED_AGAIN:
+        return advice
+    flips: list[str] = []
+    try:
+        for name, end, changed in ends:
+            gain = _gain_at(work, changed, decision, bottleneck, rule)
+            if gain is not None and answer_of(gain) != advice.answer:
+                flips.append(f"{name} {end}: {answer_of(gain)}")
+    except KeyboardInterrupt:
+        return advice
+    return advice.model_copy(update={"flips": tuple(flips)})
+
+
+def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule) -> Gain | None:
+    lowered = lower(work, machine, rule)
+    problem = under(rule, lowered.problem)
+    timeline = simulate(problem, make_plan(problem, decision), rule, exact=False)
+    found = baselines(problem, lowered.loops, rule, serial=False, exact=False)
+    return attribute(problem, decision, timeline, found, bottleneck, rule, exact=False)
+
+
+def _notes(problem: Problem) -> tuple[str, ...]:
+    """Return what arithmetic says of a constraint that never acts."""
+    at = 0
+    for buffer in sorted(problem.buffers, key=lambda b: (-b.align_bytes, -b.occupied_bytes)):
+        at = -(-at // buffer.align_bytes) * buffer.align_bytes + buffer.occupied_bytes
+    available = problem.scratchpad.available_bytes
+    if not 0 < at <= available or any(b.address is not None for b in problem.buffers):
+        return ()
+    return (
+        f"the scratchpad cannot bind: all buffers side by side take {format_bytes(at)} of {format_bytes(available)}; "
+        "it was left out of the search",
+    )
