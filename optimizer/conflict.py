@@ -54,6 +54,7 @@ class _Loop:
         self.known: dict[frozenset[Group], Verdict] = {}
 
     def run(self, groups: list[Group]) -> Conflict:
+        self.known[frozenset(groups)] = "infeasible"
         left = self._split([], False, groups)
         verdicts: dict[Group, Verdict] = {}
         for group in list(left):

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 Verdict = Literal["feasible", "infeasible", "open"]
 """``feasible``: shown by a checked schedule. ``infeasible``: proven. ``open``: not decided within the limit."""
 
+MOST_OPS = 2_000
+"""Of more ops only arithmetic is asked: one list schedule would take longer than there is time."""
+
 LIST_SHARE, EVENT_SHARE = 0.2, 0.4
 """Parts of the seconds for list schedules, and for the search over events."""
 
@@ -64,18 +67,45 @@ class Decider:
     def decide(self, problem: Problem, rule: Rule, seconds: float) -> Answer:
         """Say whether ``problem`` has a schedule under ``rule``, in about ``seconds``.
 
-        Where ops slow each other, a proof is one for ops that do not: slowed ops only take longer.
+        Where ops slow each other, a proof is one for ops that do not: slowed ops only take longer. A plan without
+        deadlines is as good under one rule as under another, so its times are then those of ops that are not slowed.
         """
         acting = acting_rule(problem, rule)
         answer = self._unslowed(problem, seconds)
-        if answer.decision is None or not slows(acting):
+        due = any(op.deadline_ticks is not None for op in problem.ops)
+        if answer.decision is None or not slows(acting) or not due:
             return answer
-        bounds = lower_bounds(problem, acting)
-        if first_shortfall(problem, bounds.heads_tails) is not None:
+        if first_shortfall(problem, lower_bounds(problem, acting).heads_tails) is not None:
             return Answer("infeasible")
+        return self._slowed(problem, acting, answer.decision, seconds)
+
+    def good(self, problem: Problem, rule: Rule, seconds: float) -> Answer:
+        """Do the same under ``rule``, and spend ``seconds`` on a shorter schedule: it says what a change costs."""
+        started = time.monotonic()
+        answer = self.decide(problem, rule, seconds)
+        acting = acting_rule(problem, rule)
+        if answer.decision is None:
+            return answer
+        left = max(0.0, seconds - (time.monotonic() - started))
+        if slows(acting):
+            return self._slowed(problem, acting, answer.decision, left)
+        bounds = lower_bounds(problem)
+        best, decision = evaluator("none")(problem, answer.decision), answer.decision
+        if len(problem.ops) <= EVENT_OPS and best.makespan > bounds.best.ticks:
+            lower = float(bounds.best.ticks)
+            limits = SearchLimits(seconds=left)
+            events = search_events(problem, bounds.heads_tails, evaluator("none"), (decision, best), lower, limits)
+            decision = decision if events.best is None else events.best[0]
+        elif best.makespan > bounds.best.ticks:
+            decision = self._search(problem, bounds, left, Fraction(0), (decision,)).decision or decision
+        better = _shown(problem, decision, "none")
+        return better if better.decision is not None else answer
+
+    def _slowed(self, problem: Problem, acting: Rule, decision: Decision, seconds: float) -> Answer:
         limit = Limit(seconds, deterministic=self.seed is not None)
+        bounds = lower_bounds(problem, acting)
         local = SharedSearch(problem, acting, bounds, evaluator(acting), limit, self.seed or 0)
-        local.run([answer.decision])
+        local.run([decision])
         return Answer("open") if local.best is None else _shown(problem, local.best[0], acting)
 
     def _unslowed(self, problem: Problem, seconds: float) -> Answer:
@@ -85,6 +115,8 @@ class Decider:
         bounds = lower_bounds(problem)
         if first_shortfall(problem, bounds.heads_tails) is not None:
             return Answer("infeasible")
+        if len(problem.ops) > MOST_OPS:
+            return Answer("open")
         listed = self._listed(problem, bounds, 0.0)
         if listed.decision is None and not listed.proven_infeasible and len(problem.ops) <= EVENT_OPS:
             limits = SearchLimits(seconds=seconds * EVENT_SHARE)
@@ -105,8 +137,13 @@ class Decider:
 
     def _listed(self, problem: Problem, bounds: Bounds, seconds: float) -> Found:
         """Return the first list schedule that keeps all deadlines, or the proof that no order fits in bytes."""
+        return self._search(problem, bounds, seconds, Fraction(1), ())
+
+    def _search(
+        self, problem: Problem, bounds: Bounds, seconds: float, gap: Fraction, incumbents: tuple[Decision, ...]
+    ) -> Found:
         limit = Limit(seconds, deterministic=self.seed is not None)
-        return LocalSearch(problem, bounds, evaluator("none"), limit, self.seed or 0, enough_gap=Fraction(1)).run()
+        return LocalSearch(problem, bounds, evaluator("none"), limit, self.seed or 0, enough_gap=gap).run(incumbents)
 
     def _solver(self, problem: Problem, bounds: Bounds, seconds: float) -> Answer:
         if self._guard is None:

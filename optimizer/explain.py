@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hexloom.optimizer.conflict import Conflict, smallest_conflict
 from hexloom.optimizer.decide import Decider
-from hexloom.optimizer.groups import Group, groups_of, in_words, keeping, roomy_bytes
+from hexloom.optimizer.groups import Group, groups_of, in_words, keeping
 from hexloom.optimizer.infeasibility import Holder, Infeasibility, Lever, Member, shortfall_message
 from hexloom.optimizer.kernel_levers import kernel_levers
-from hexloom.optimizer.levers import MOST_OPS, SOLVE_S, Levers
+from hexloom.optimizer.levers import Levers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from fractions import Fraction
 
     from hexloom.formulations.feasibility import Shortfall
     from hexloom.formulations.problem import Problem, Rule
     from hexloom.hwmodels import Machine
-    from hexloom.optimizer.levers import Solved
     from hexloom.optimizer.workload import Workload
 
-EXPLAIN_S = 8.0
+EXPLAIN_S = 6.0
 """Most seconds for an explanation, whatever the limit of the search was."""
 
-CONFLICT_SHARE = 0.6
+CONFLICT_SHARE = 0.4
 """Part of them for the conflict; what is left is for levers."""
+
+KERNEL_SHARE = 0.6
+"""Part of what is left for the levers of kernels, where there are kernels."""
 
 MOST_GROUPS = 2_000
 """Of more groups none is dropped: even by halves it would take more questions than there is time for."""
@@ -36,18 +37,10 @@ IN_MESSAGE = 6
 """Members of a conflict that the message names; the others are in ``conflict``."""
 
 
-class Solver(Protocol):
-    """Solves a changed input within some seconds, and says of what problem."""
-
-    def __call__(self, work: Workload | Problem, seconds: float) -> tuple[Solved, Problem]:
-        """Return the verdict with the makespan, and the problem that was solved."""
-
-
 def explain(
     problem: Problem,
     rule: Rule,
     found: Shortfall,
-    solver: Solver,
     seconds: float,
     seed: int | None,
     source: tuple[Workload, Machine] | None,
@@ -60,10 +53,11 @@ def explain(
     with Decider(seed) as decider:
         conflict = _conflict(problem, rule, found, decider, seconds * CONFLICT_SHARE)
         members = [group for group, _ in conflict.members]
-        resolve = Levers(problem, rule, decider, lambda of, s: solver(of, s)[0], until)
-        levers = list(resolve.of(found, members))
+        kernels: list[Lever] = []
         if source is not None and any(g.kind in ("scratchpad", "buffer") for g in members):
-            levers += _of_kernels(problem, members, solver, until, source)
+            mine = time.monotonic() + (until - time.monotonic()) * KERNEL_SHARE
+            kernels = list(kernel_levers(*source, _tasks(problem, members), problem, rule, decider, mine))
+        levers = [*Levers(problem, rule, decider, until).of(found, members), *kernels]
     return _told(problem, found, conflict, levers)
 
 
@@ -93,24 +87,11 @@ def _about(found: Shortfall, group: Group) -> bool:
     return False
 
 
-def _of_kernels(
-    problem: Problem, members: Sequence[Group], solver: Solver, until: float, source: tuple[Workload, Machine]
-) -> list[Lever]:
-    workload, machine = source
+def _tasks(problem: Problem, members: Sequence[Group]) -> set[str]:
+    """Return the tasks whose ops use a buffer in conflict."""
     held = {g.names[0] for g in members if g.kind == "buffer"}
     users = {name for b in problem.buffers if b.name in held for name in b.ops}
-    tasks = {op.task for op in problem.ops if op.name in users}
-    roomy: Fraction | None = None
-    if len(problem.ops) <= MOST_OPS and until > time.monotonic():
-        room = problem.model_copy(
-            update={
-                "scratchpad": problem.scratchpad.model_copy(
-                    update={"total_bytes": roomy_bytes(problem) + problem.scratchpad.reserved_bytes}
-                )
-            }
-        )
-        roomy = solver(room, SOLVE_S)[0][1]
-    return list(kernel_levers(workload, machine, tasks, problem, roomy, solver, lambda: until - time.monotonic()))
+    return {op.task for op in problem.ops if op.name in users}
 
 
 def _told(problem: Problem, found: Shortfall, conflict: Conflict, levers: Sequence[Lever]) -> Infeasibility:

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hexloom.formulations.feasibility import first_shortfall
+from hexloom.formulations.problem import Scratchpad
 from hexloom.hwmodels import format_bytes
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.groups import roomy_bytes
 from hexloom.optimizer.infeasibility import Lever
 from hexloom.optimizer.kernels import MatmulW4A16
 from hexloom.optimizer.kernels.matmul_w4a16 import TILE, Depth
 from hexloom.optimizer.kernels.spec import workers_of
-from hexloom.optimizer.levers import SOLVE_S, number
+from hexloom.optimizer.levers import MOST_OPS, SOLVE_S, makespan_of, number
+from hexloom.optimizer.lower import lower, under
+from hexloom.optimizer.pieces import with_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
     from fractions import Fraction
 
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Problem, Rule
     from hexloom.hwmodels import Machine
-    from hexloom.optimizer.levers import Solved
+    from hexloom.optimizer.decide import Decider
     from hexloom.optimizer.workload import Task, Workload
 
 
-class Change(NamedTuple):
-    """A changed workload, and what was changed in words."""
+HALVES = (2, 4, 8, 16)
+"""Into how many parts chunks and k are cut, and by how much workers are fewer, until arithmetic finds no fault."""
 
-    text: str
-    workload: Workload
+
+class Change(NamedTuple):
+    """Ever larger changes of one kind, each in words and as the workload that has it."""
+
+    steps: tuple[tuple[str, Workload], ...]
 
 
 def changes_of(workload: Workload, machine: Machine, tasks: Collection[str]) -> Iterator[Change]:
@@ -34,31 +43,43 @@ def changes_of(workload: Workload, machine: Machine, tasks: Collection[str]) -> 
     for k, task in enumerate(workload.tasks):
         if task.name not in tasks and not any(f"{task.name}.{copy}" in tasks for copy in range(task.copies)):
             continue
-        for text, changed in _changed(task, machine):
-            edited = (*workload.tasks[:k], task.model_copy(update=changed), *workload.tasks[k + 1 :])
-            yield Change(f"task {task.name!r}: {text}", workload.model_copy(update={"tasks": edited}))
+        for steps in _changed(task, machine):
+            found = []
+            for text, changed in steps:
+                edited = (*workload.tasks[:k], task.model_copy(update=changed), *workload.tasks[k + 1 :])
+                found.append((f"task {task.name!r}: {text}", workload.model_copy(update={"tasks": edited})))
+            if found:
+                yield Change(tuple(found))
 
 
-def _changed(task: Task, machine: Machine) -> Iterator[tuple[str, dict[str, Any]]]:
+Steps = list[tuple[str, dict[str, Any]]]
+
+
+def _changed(task: Task, machine: Machine) -> Iterator[Steps]:
     depth = getattr(task, "depth", None)
     if isinstance(depth, Depth):
         for edge in type(depth).model_fields:
             if getattr(depth, edge) > 1:
-                yield f"depth.{edge} {getattr(depth, edge)} to 1", {"depth": depth.model_copy(update={edge: 1})}
+                yield [(f"depth.{edge} {getattr(depth, edge)} to 1", {"depth": depth.model_copy(update={edge: 1})})]
     elif isinstance(depth, int) and depth > 1:
-        yield f"depth {depth} to 1", {"depth": 1}
+        yield [(f"depth {depth} to 1", {"depth": 1})]
     for key, least in (("n_chunk", TILE), ("m_chunk", TILE), ("rows_per_block", 1)):
-        size = getattr(task, key, None)
-        if size is not None and size > least:
-            half = -(-size // (2 * least)) * least
-            yield f"{key} {size} to {half}", {key: half}
+        size = getattr(task, key, None) or least
+        parts = [-(-size // (pieces * least)) * least for pieces in HALVES]
+        yield [(f"{key} {size} to {part}", {key: part}) for part in dict.fromkeys(parts) if part < size]
     if hasattr(task, "workers"):
         workers = workers_of(machine, task.name, task.workers)
-        if workers > 1:
-            yield f"workers {workers} to {workers - 1}", {"workers": workers - 1}
-    if isinstance(task, MatmulW4A16) and task.k % (2 * TILE) == 0:
-        text = f"split k by 2: two matmuls of k = {task.k // 2} (adding their results up is not counted)"
-        yield text, {"k": task.k // 2, "copies": 2 * task.copies}
+        fewer = dict.fromkeys(-(-workers // pieces) for pieces in HALVES)
+        yield [(f"workers {workers} to {few}", {"workers": few}) for few in fewer if few < workers]
+    if isinstance(task, MatmulW4A16):
+        yield [
+            (
+                f"split k by {n}: {n} matmuls of k = {task.k // n} (adding their results up is not counted)",
+                {"k": task.k // n, "copies": n * task.copies},
+            )
+            for n in HALVES
+            if task.k % (n * TILE) == 0
+        ]
 
 
 def kernel_levers(
@@ -66,24 +87,46 @@ def kernel_levers(
     machine: Machine,
     tasks: Collection[str],
     before: Problem,
-    roomy: Fraction | None,
-    solve_changed: Callable[[Workload, float], tuple[Solved, Problem]],
-    seconds_left: Callable[[], float],
+    rule: Rule,
+    decider: Decider,
+    until: float,
 ) -> Iterator[Lever]:
-    """Yield what changes of kernels save in bytes and cost in time.
+    """Yield what changes of kernels save in bytes and cost in time, until the monotonic clock shows ``until``.
 
-    ``roomy`` is the makespan of the unchanged workload with room for everything, which costs are counted from.
+    ``before`` is the problem of the unchanged workload. Costs are counted from its makespan with room for everything.
     """
     held = sum(b.occupied_bytes for b in before.buffers)
+    roomy: Fraction | None = None
+    if len(before.ops) <= MOST_OPS and time.monotonic() < until:
+        room = with_parts(before, scratchpad=Scratchpad(total_bytes=roomy_bytes(before)))
+        roomy = makespan_of(room, decider.good(room, rule, SOLVE_S))
     for change in changes_of(workload, machine, tasks):
-        if seconds_left() <= 0:
-            yield Lever(text=change.text)
+        if time.monotonic() >= until:
+            yield Lever(text=change.steps[0][0])
             continue
-        try:
-            (outcome, makespan), after = solve_changed(change.workload, min(SOLVE_S, seconds_left()))
-        except InvalidInputError:
+        found = _first_that_fits(change, machine, rule)
+        if found is None:
             continue
-        saved = held - sum(b.occupied_bytes for b in after.buffers)
+        text, after = found
+        saved = max(0, held - sum(b.occupied_bytes for b in after.buffers))
+        text = f"{text}, saves {format_bytes(saved)}" if saved else text
+        if len(after.ops) > MOST_OPS and first_shortfall(after) is None:
+            yield Lever(text=text, saved_bytes=saved)
+            continue
+        answer = decider.good(after, rule, SOLVE_S)
+        makespan = makespan_of(after, answer)
         cost = None if makespan is None or roomy is None else makespan - roomy
-        text = f"{change.text}, saves {format_bytes(saved)}" if saved > 0 else change.text
-        yield Lever(text=text, outcome=outcome, makespan=number(makespan), saved_bytes=max(0, saved), cost=number(cost))
+        yield Lever(text=text, outcome=answer.verdict, makespan=number(makespan), saved_bytes=saved, cost=number(cost))
+
+
+def _first_that_fits(change: Change, machine: Machine, rule: Rule) -> tuple[str, Problem] | None:
+    """Return the first step in which arithmetic finds no fault, else the largest; None when none can be lowered."""
+    last = None
+    for text, workload in change.steps:
+        try:
+            last = text, under(rule, lower(workload, machine, rule).problem)
+        except InvalidInputError:
+            break
+        if first_shortfall(last[1]) is None:
+            break
+    return last

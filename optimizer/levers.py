@@ -7,9 +7,8 @@ changes of their own (`hexloom.optimizer.kernel_levers`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import Scratchpad
 from hexloom.formulations.serial_order import least_bytes
@@ -19,7 +18,7 @@ from hexloom.optimizer.infeasibility import Lever
 from hexloom.optimizer.pieces import cut, largest_size, pieces_needed, with_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hexloom.formulations.feasibility import Shortfall
     from hexloom.formulations.problem import Buffer, Problem, Rule
@@ -34,13 +33,18 @@ STEP_S = 0.5
 MOST_OPS = 400
 """Above so many ops levers are named without being solved: a question would take longer than is left for all."""
 
+LEAST_SHARE = 0.4
+"""Part of what is left of the time for one search for the least change."""
+
 MOST_OF_A_KIND = 3
 """Deadlines, pins and engines looked at; who has more of them in conflict reads their names there."""
 
-Solved = tuple[Literal["feasible", "infeasible", "open"], Fraction | None]
-"""What came of a changed input: the verdict, and its makespan in the time unit."""
 
-Resolve = Callable[["Problem", float], Solved]
+def makespan_of(problem: Problem, answer: Answer) -> Fraction | None:
+    """Return the makespan of an answer in microseconds, or ticks where a tick has no length."""
+    if answer.timeline is None:
+        return None
+    return Fraction(answer.timeline.makespan) * (problem.tick or 1)
 
 
 def number(value: Fraction | None) -> int | float | None:
@@ -57,15 +61,14 @@ class Levers:
     ----------
     rule, decider
         How channels are shared, and who says whether a changed problem has a schedule.
-    resolve
-        Solves a changed problem within some seconds.
     until
         When to stop, of the monotonic clock.
     """
 
-    def __init__(self, problem: Problem, rule: Rule, decider: Decider, resolve: Resolve, until: float) -> None:
-        self.problem, self.rule, self.decider, self.resolve, self.until = problem, rule, decider, resolve, until
+    def __init__(self, problem: Problem, rule: Rule, decider: Decider, until: float) -> None:
+        self.problem, self.rule, self.decider, self.until = problem, rule, decider, until
         self.small = len(problem.ops) <= MOST_OPS
+        self._shown: Answer | None = None
 
     def of(self, found: Shortfall, conflict: Sequence[Group]) -> Iterator[Lever]:
         """Yield the levers of a shortfall, then those of the groups in conflict."""
@@ -115,15 +118,19 @@ class Levers:
         *,
         least: bool = False,
         change: tuple[str, int, int, str] = ("", 0, 0, ""),
+        shown: Answer | None = None,
     ) -> Lever:
         """Return the lever with what came of solving ``problem``; None: there is none, or it is too large.
 
-        ``change``: a resource, what it must have, what it has, and the unit of both.
+        ``change``: a resource, what it must have, what it has, and the unit of both. ``shown`` is a schedule that is
+        known already, for when the time is over.
         """
-        if problem is None or not self.small or len(problem.ops) > MOST_OPS or self._left <= 0:
+        late = self._left <= 0
+        if problem is None or not self.small or len(problem.ops) > MOST_OPS or (late and shown is None):
             return Lever(text=text)
-        outcome, makespan = self.resolve(problem, min(SOLVE_S, self._left))
-        lever = Lever(text=text, outcome=outcome, makespan=number(makespan), least=least and outcome == "feasible")
+        answer = shown if late and shown else self.decider.good(problem, self.rule, min(SOLVE_S, self._left))
+        makespan, least = number(makespan_of(problem, answer)), least and answer.verdict == "feasible"
+        lever = Lever(text=text, outcome=answer.verdict, makespan=makespan, least=least)
         resource, need, have, unit = change
         numbers = {"resource": resource, "need": need, "have": have, "unit": unit}
         return lever.model_copy(update=numbers) if resource else lever
@@ -142,20 +149,20 @@ class Levers:
         largest = max(own, key=lambda b: b.occupied_bytes)
         beside = room - sum(b.occupied_bytes for b in own if b is not largest)
         alone = pieces_needed([largest], beside)
+        whole = f"split op {found.op!r}"
         if alone is None:
-            text = f"split op {found.op!r} into {pieces} pieces or more: its buffers are then small enough together"
-            yield self._solved(text, self._cut([b.name for b in own], pieces))
+            text = f"{whole} into {pieces} pieces or more: its buffers are then small enough together"
+            yield from self._split(text, whole, [b.name for b in own], pieces)
             return
         text = f"the largest {largest.name!r} that fits is {format_bytes(largest_size(largest, beside))}"
         yield self._resized(text, largest, beside)
         text = f"split it into {alone} pieces or more ({2 * alone} when double-buffered)"
-        split = self._solved(text, self._cut([largest.name], alone))
-        yield split
-        if split.outcome != "infeasible":
-            yield self._solved(f"split it into {2 * alone} pieces", self._cut([largest.name], 2 * alone))
-            return
-        text = f"split op {found.op!r}, all its buffers, into {pieces} pieces"
-        yield self._solved(text, self._cut([b.name for b in own], pieces))
+        yield from self._split(text, "split it", [largest.name], alone)
+
+    def _split(self, text: str, what: str, names: list[str], pieces: int) -> Iterator[Lever]:
+        """Yield the advice, and what twice as many pieces do."""
+        yield self._solved(text, self._cut(names, pieces))
+        yield self._solved(f"{what} into {2 * pieces} pieces", self._cut(names, 2 * pieces))
 
     def _cut(self, names: list[str], pieces: int) -> Problem | None:
         users = {op for b in self.problem.buffers if b.name in names for op in b.ops}
@@ -184,7 +191,9 @@ class Levers:
             yield Lever(text="more scratchpad alone", outcome="infeasible" if least else "open")
             return
         text = f"{format_bytes(high - have)} more scratchpad ({format_bytes(high)} available)"
-        yield self._solved(text, self._with_bytes(high), least=least, change=("scratchpad", high, have, "B"))
+        yield self._solved(
+            text, self._with_bytes(high), least=least, change=("scratchpad", high, have, "B"), shown=self._shown
+        )
         if roomy > high:
             all_text = f"scratchpad for all buffers side by side ({format_bytes(roomy)} available)"
             yield self._solved(all_text, self._with_bytes(roomy))
@@ -193,6 +202,7 @@ class Levers:
         answer = self._ask(self._with_bytes(available))
         if answer.decision is None:
             return answer.verdict, available
+        self._shown = answer
         ends = [at + b.occupied_bytes for b, at in zip(self.problem.buffers, answer.decision.offsets, strict=True)]
         return answer.verdict, max(ends, default=0)
 
@@ -208,9 +218,10 @@ class Levers:
         if verdict != "feasible":
             return None, verdict == "infeasible"
         high, sure = min(high, max(at, low + 1)), True
+        until = time.monotonic() + self._left * LEAST_SHARE
         waiting = [value for value in tries if low < value < high]
         while high - low > 1:
-            if self._left <= 0:
+            if time.monotonic() >= until:
                 return high, False
             middle = waiting.pop(0) if waiting else (low + high) // 2
             if not low < middle < high:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from hexloom.formulations.again import claim_of, prove_again
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.decision import Decision
     from hexloom.optimizer.infeasibility import Infeasibility
-    from hexloom.optimizer.levers import Solved
     from hexloom.optimizer.schedule import Schedule
 
 Progress = Callable[[Fraction, Fraction], None]
@@ -150,7 +148,7 @@ def solve(
         A proof by search is done once more with other settings, for up to ``time_limit_s`` more; where that contradicts
         it, it is withdrawn.
     explained
-        Whether a result without a schedule says what excludes what, and what would help: up to 8 seconds more.
+        Whether a result without a schedule says what excludes what, and what would help: up to 6 seconds more.
 
     Raises
     ------
@@ -175,7 +173,7 @@ def solve(
     def infeasible(shortfall: Shortfall, twice: bool | None = None) -> Result:
         seconds = min(EXPLAIN_S, max(1.0, time_limit_s)) if explained else 0.0
         source = (work, machine) if isinstance(work, Workload) and machine is not None else None
-        why = explain(problem, rule, shortfall, partial(_solved, machine, rule, seed), seconds, seed, source)
+        why = explain(problem, rule, shortfall, seconds, seed, source)
         return Result("INFEASIBLE", None, why, time.monotonic() - started, proved_twice=twice)
 
     shortfall = channel_shortfall(lowered.problem) if rule == "rigid" else None
@@ -255,18 +253,3 @@ def _rule(contention: str) -> Rule:
             return cast("Rule", rule)
     known = ", ".join(get_args(Rule))
     raise InvalidInputError(f"contention {contention!r} is not available in this version; known: {known}")
-
-
-def _solved(
-    machine: Machine | None, rule: Rule, seed: int | None, work: Workload | Problem, seconds: float
-) -> tuple[Solved, Problem]:
-    """Solve a changed input without explaining it; return what came of it and the problem that it is."""
-    if isinstance(work, Problem):
-        problem = work
-    else:
-        assert machine is not None
-        problem = lower(work, machine, rule).problem
-    result = solve(work, machine, time_limit_s=seconds, contention=rule, seed=seed, explained=False)
-    if result.schedule is not None:
-        return ("feasible", result.makespan_us), problem
-    return ("infeasible" if result.status == "INFEASIBLE" else "open", None), problem
