@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hexloom.optimizer.errors import HexloomError, InvalidInputError
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result, solve
+    from hexloom.optimizer.what_if import WhatIf, what_if
     from hexloom.optimizer.workload import Workload
 
 __version__ = version("hexloom")
@@ -24,12 +25,14 @@ __all__ = [
     "Problem",
     "Result",
     "Schedule",
+    "WhatIf",
     "Workload",
     "__version__",
     "check_schedule",
     "list_hw",
     "load_hw",
     "solve",
+    "what_if",
 ]
 
 _HOMES = {
@@ -39,11 +42,13 @@ _HOMES = {
     "Problem": "hexloom.formulations.problem",
     "Result": "hexloom.optimizer.solve",
     "Schedule": "hexloom.optimizer.schedule",
+    "WhatIf": "hexloom.optimizer.what_if",
     "Workload": "hexloom.optimizer.workload",
     "check_schedule": "hexloom.optimizer.check",
     "list_hw": "hexloom.hwmodels",
     "load_hw": "hexloom.hwmodels",
     "solve": "hexloom.optimizer.solve",
+    "what_if": "hexloom.optimizer.what_if",
 }
 
 

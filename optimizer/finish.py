@@ -57,6 +57,7 @@ def finished(
     work: Workload | Problem,
     machine: Machine | None,
     seed: int | None,
+    explained: bool,
 ) -> Schedule:
     """Return the schedule of the best decision in ``outcome``, not yet checked."""
     assert outcome.best is not None
@@ -78,7 +79,7 @@ def finished(
     }
     gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck, rule)
     advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
-    if advice is not None and machine is not None and isinstance(work, Workload):
+    if explained and advice is not None and machine is not None and isinstance(work, Workload):
         advice = _with_flips(advice, work, machine, decision, bottleneck, rule)
     return Schedule(
         name=problem.name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hexloom.formulations.problem import Problem
 from hexloom.optimizer.infeasibility import Infeasibility
 from hexloom.optimizer.schedule import Schedule
+from hexloom.optimizer.what_if import WhatIf
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ FILES: dict[str, type[BaseModel]] = {
     "problem": Problem,
     "schedule": Schedule,
     "infeasibility": Infeasibility,
+    "what_if": WhatIf,
 }
 
 

@@ -20,7 +20,7 @@ from hexloom.hwmodels import Machine, load_hw
 from hexloom.optimizer.baselines import back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.evaluate import evaluator
+from hexloom.optimizer.evaluate import evaluator, is_valid
 from hexloom.optimizer.explain import EXPLAIN_S, explain
 from hexloom.optimizer.finish import all_bounds, finished
 from hexloom.optimizer.lower import Lowered, loops_of, lower, under
@@ -148,7 +148,8 @@ def solve(
         A proof by search is done once more with other settings, for up to ``time_limit_s`` more; where that contradicts
         it, it is withdrawn.
     explained
-        Whether a result without a schedule says what excludes what, and what would help: up to 6 seconds more.
+        Whether a result without a schedule says what excludes what and what would help (up to 6 seconds more), and one
+        with a schedule whether an overhead changes the advice.
 
     Raises
     ------
@@ -163,10 +164,7 @@ def solve(
     if isinstance(work, Problem):
         lowered = Lowered(work, loops_of(work))
     else:
-        name = hw if hw is not None else work.hw
-        if name is None:
-            raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
-        machine = name if isinstance(name, Machine) else load_hw(name)
+        machine = machine_of(work, hw)
         lowered = lower(work, machine, rule)
     problem = under(rule, lowered.problem)
 
@@ -209,7 +207,9 @@ def solve(
             report(Fraction(ticks) * tick, Fraction(bound) * tick)
 
     incumbent = back_to_back(problem, found)
-    incumbents = tuple(decision for decision in (incumbent, start) if decision is not None)
+    incumbents = () if incumbent is None else (incumbent,)
+    if start is not None and is_valid(problem, start):
+        incumbents = (*incumbents, start)
     if slows(acting):
         bounds = sharpen()
     left = time_limit_s if seed is not None else max(0.0, time_limit_s - (time.monotonic() - started))
@@ -230,7 +230,7 @@ def solve(
         wall = time.monotonic() - started
         return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
     rows = all_bounds(bounds, outcome)
-    schedule = finished(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed)
+    schedule = finished(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed, explained)
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
@@ -245,6 +245,20 @@ def solve(
         twice,
         outcome.best[0],
     )
+
+
+def machine_of(work: Workload, hw: Machine | str | None) -> Machine:
+    """Return the machine that ``hw`` is or names, else the one that the workload names.
+
+    Raises
+    ------
+    InvalidInputError
+        None is named at all.
+    """
+    name = hw if hw is not None else work.hw
+    if name is None:
+        raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
+    return name if isinstance(name, Machine) else load_hw(name)
 
 
 def _rule(contention: str) -> Rule:
