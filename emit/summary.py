@@ -13,6 +13,7 @@ from hexloom.emit.lanes import View
 from hexloom.formulations.problem import slows
 from hexloom.hwmodels import format_bytes
 from hexloom.optimizer.contention import contention_of
+from hexloom.optimizer.footprint import least_footprint
 from hexloom.optimizer.sharing import acting_rule
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
             "tail": us(gain.tail),
         },
         "advice": None if schedule.advice is None else schedule.advice.model_dump(),
+        "scratchpad": _scratchpad_numbers(schedule),
         "overlap": {engine: round(share, 6) for engine, share in busy_fractions(schedule).items()},
         "contention": schedule.contention,
         "contention_cost": None if contention is None else _contention_numbers(schedule, contention),
@@ -116,6 +118,15 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "evaluations": result.evaluations,
         "notes": list(result.notes),
         **found,
+    }
+
+
+def _scratchpad_numbers(schedule: Schedule) -> dict[str, int | None]:
+    """Return bytes: available, most alive at once, and the fewest found that hold the plan."""
+    return {
+        "available_bytes": schedule.problem.scratchpad.available_bytes,
+        "live_bytes": max((total for _, total in View(schedule).live_bytes()), default=0),
+        "least_bytes": least_footprint(schedule),
     }
 
 
@@ -289,6 +300,8 @@ def _engines(schedule: Schedule) -> Text:
         available = schedule.problem.scratchpad.available_bytes
         text.append("\nscratchpad ", "dim")
         text.append(f"at most {format_bytes(peak)} of {format_bytes(available)}", "")
+        least = least_footprint(schedule)
+        text.append("" if least is None else f"; {format_bytes(least)} hold this plan")
     return text
 
 

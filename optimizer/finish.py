@@ -10,9 +10,11 @@ from hexloom.formulations.ticks import whole
 from hexloom.hwmodels import Machine, format_bytes
 from hexloom.optimizer.attribution import advise, answer_of, attribute
 from hexloom.optimizer.baselines import Baselines, baselines
+from hexloom.optimizer.footprint import lost_double_buffering
 from hexloom.optimizer.lower import Lowered, lower, under
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Advice, BoundRow, Gain, Schedule, op_rows
+from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.simulate import simulate
 from hexloom.optimizer.workload import Workload
 
@@ -100,7 +102,7 @@ def finished(
         baselines=quoted,
         gain=gain,
         advice=advice,
-        notes=(*_notes(problem), *outcome.notes),
+        notes=(*_notes(problem, rule, timeline.makespan, bounds[0].name), *outcome.notes),
         problem=lowered.problem,
         plan=plan,
         rows=op_rows(problem, timeline),
@@ -142,14 +144,15 @@ def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: s
     return attribute(problem, decision, timeline, found, bottleneck, rule, exact=False)
 
 
-def _notes(problem: Problem) -> tuple[str, ...]:
-    """Return what arithmetic says of a constraint that never acts."""
+def _notes(problem: Problem, rule: Rule, makespan: Moment, bottleneck: str) -> tuple[str, ...]:
+    """Return what arithmetic says of a scratchpad that never acts, or of one that takes the overlap away."""
     at = 0
     for buffer in sorted(problem.buffers, key=lambda b: (-b.align_bytes, -b.occupied_bytes)):
         at = -(-at // buffer.align_bytes) * buffer.align_bytes + buffer.occupied_bytes
     available = problem.scratchpad.available_bytes
     if not 0 < at <= available or any(b.address is not None for b in problem.buffers):
-        return ()
+        lost = lost_double_buffering(problem, acting_rule(problem, rule), makespan, bottleneck)
+        return () if lost is None else (lost,)
     return (
         f"the scratchpad cannot bind: all buffers side by side take {format_bytes(at)} of {format_bytes(available)}; "
         "it was left out of the search",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ConfigDict, Field
 
+from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.fixed_order import criticality
 from hexloom.formulations.problem import Frozen, Problem, slows
 from hexloom.optimizer.errors import InvalidInputError
@@ -46,10 +47,14 @@ class WhatIfRow(Frozen):
 
 
 class Slack(Frozen):
-    """How much later an op may begin, in the time unit, while makespan and deadlines hold; 0: it is critical."""
+    """How much later an op may begin while makespan and deadlines hold, in the time unit.
+
+    ``slack`` in the orders of the plan; ``most`` is a bound for any schedule that is no longer. 0: it is critical.
+    """
 
     op: str
     slack: int | float
+    most: int | float
 
 
 class WhatIf(Frozen):
@@ -131,8 +136,12 @@ def _slack(first: Result) -> tuple[Slack, ...]:
         return ()
     problem = under(schedule.contention, schedule.problem)
     found = criticality(problem, first.decision, evaluate(problem, first.decision)).slack
-    tick = problem.tick or Fraction(1)
-    return tuple(Slack(op=op.name, slack=_plain(s * tick) or 0) for op, s in zip(problem.ops, found, strict=True))
+    tick, ht = problem.tick or Fraction(1), lower_bounds(problem).heads_tails
+    most = [int(schedule.makespan - ht.head[i] - ht.duration[i] - ht.tail[i]) for i in range(len(problem.ops))]
+    return tuple(
+        Slack(op=op.name, slack=_plain(s * tick) or 0, most=_plain(m * tick) or 0)
+        for op, s, m in zip(problem.ops, found, most, strict=True)
+    )
 
 
 def _axes(
