@@ -149,7 +149,7 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
     schedule = result.schedule
     if schedule is None:
         if result.infeasibility is not None:
-            return _infeasible(result.infeasibility)
+            return _infeasible(result.infeasibility, result.proved_twice)
         return Text("no plan found within the limit, and none is excluded: give more time", style="bold red")
     parts: list[RenderableType] = [_head(schedule, result), _times(schedule)]
     if schedule.gain is not None:
@@ -168,9 +168,12 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
     return Group(*parts)
 
 
-def _infeasible(why: Infeasibility) -> RenderableType:
+def _infeasible(why: Infeasibility, twice: bool | None) -> RenderableType:
     """Return the message, then each member of the conflict, then each lever with what came of it."""
     parts = [Text(f"INFEASIBLE: {why.message}", style="bold red")]
+    if twice is not None:
+        said = "two searches agree" if twice else "one search was exhausted; --prove-twice asks another"
+        parts.append(Text(f"proof     {said}", style="dim"))
     for k, member in enumerate(why.conflict):
         line = Text("conflict  " if k == 0 else "          ", style="dim")
         line.append(member.text, "not dim")
@@ -202,7 +205,8 @@ def _head(schedule: Schedule, result: Result) -> Text:
     where = f" on {schedule.machine}" if schedule.machine else ""
     name = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", schedule.name).strip() or "(no name)"
     text = Text(f"{name}{where}", style="bold")
-    text.append(f"  {result.status}, checked", style="green")
+    twice = {None: "", True: ", proven by two searches", False: ", proven by one search"}[result.proved_twice]
+    text.append(f"  {result.status}, checked{twice if result.status == 'OPTIMAL' else ''}", style="green")
     text.append(f"  {len(schedule.problem.ops)} ops, {result.wall_s:.1f} s, channels: {schedule.contention}", "dim")
     return text
 

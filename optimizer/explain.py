@@ -51,7 +51,9 @@ def explain(
     """
     until = time.monotonic() + seconds
     with Decider(seed) as decider:
-        conflict = _conflict(problem, rule, found, decider, seconds * CONFLICT_SHARE)
+        conflict = Conflict((), False)
+        if seconds > 0:
+            conflict = _conflict(problem, rule, found, decider, seconds * CONFLICT_SHARE)
         members = [group for group, _ in conflict.members]
         kernels: list[Lever] = []
         if source is not None and any(g.kind in ("scratchpad", "buffer") for g in members):

@@ -40,8 +40,9 @@ class Lever(Frozen):
 
     ``outcome``: ``feasible`` (a checked schedule of ``makespan`` in the time unit), ``infeasible`` (the change alone is
     not enough: proven), ``open`` (not decided in time), or ``not_asked``. ``need`` is what must be there instead of
-    ``have``, in ``unit``; ``least`` says that any less was proven not to be enough. ``saved_bytes`` are bytes of
-    buffers that the change does without, ``cost`` is the makespan less that of the input with room for everything.
+    ``have``, in ``unit``; ``least`` says that any less was proven not to be enough. ``saved_bytes`` are what the
+    hungriest op, or else all buffers together, do without after the change. ``cost`` is the makespan less that of the
+    input with room for everything.
     """
 
     text: str

@@ -95,7 +95,7 @@ def kernel_levers(
 
     ``before`` is the problem of the unchanged workload. Costs are counted from its makespan with room for everything.
     """
-    held = sum(b.occupied_bytes for b in before.buffers)
+    held = _held(before)
     roomy: Fraction | None = None
     if len(before.ops) <= MOST_OPS and time.monotonic() < until:
         room = with_parts(before, scratchpad=Scratchpad(total_bytes=roomy_bytes(before)))
@@ -108,7 +108,7 @@ def kernel_levers(
         if found is None:
             continue
         text, after = found
-        saved = max(0, held - sum(b.occupied_bytes for b in after.buffers))
+        saved = next((b - a for b, a in zip(held, _held(after), strict=True) if b > a), 0)
         text = f"{text}, saves {format_bytes(saved)}" if saved else text
         if len(after.ops) > MOST_OPS and first_shortfall(after) is None:
             yield Lever(text=text, saved_bytes=saved)
@@ -117,6 +117,12 @@ def kernel_levers(
         makespan = makespan_of(after, answer)
         cost = None if makespan is None or roomy is None else makespan - roomy
         yield Lever(text=text, outcome=answer.verdict, makespan=number(makespan), saved_bytes=saved, cost=number(cost))
+
+
+def _held(problem: Problem) -> tuple[int, int]:
+    """Return the bytes of the hungriest op, and of all buffers."""
+    sizes = [b.occupied_bytes for b in problem.buffers]
+    return max((sum(sizes[b] for b in of) for of in problem.op_buffers), default=0), sum(sizes)
 
 
 def _first_that_fits(change: Change, machine: Machine, rule: Rule) -> tuple[str, Problem] | None:
