@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hexloom.optimizer.decide import excluded
 from hexloom.optimizer.groups import keeping
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 STEP_SHARE = 0.25
 """Part of the time that is left for one question, so that a hard one leaves some for the others."""
+
+
+FEW = 24
+"""Of so many groups each is dropped by itself; more are halved once more, with the whole search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +56,32 @@ class _Loop:
     def __init__(self, problem: Problem, rule: Rule, decider: Decider, seconds: float) -> None:
         self.problem, self.rule, self.decider = problem, rule, decider
         self.until = time.monotonic() + seconds
+        self.quick = False
         self.known: dict[frozenset[Group], Verdict] = {}
 
     def run(self, groups: list[Group]) -> Conflict:
-        self.known[frozenset(groups)] = "infeasible"
-        left = self._split([], False, groups)
+        # Where arithmetic excludes all, it is asked alone first: what it leaves is small, and it costs no time.
+        self.quick = excluded(keeping(self.problem, groups))
+        if self.quick:
+            groups = self._split([], False, groups)
+            self.quick = False
+            left = groups if len(groups) <= FEW else self._split([], False, groups)
+        else:
+            self.known[frozenset(groups)] = "infeasible"
+            left = self._split([], False, groups)
         verdicts: dict[Group, Verdict] = {}
-        for group in list(left):
-            verdict = self.verdict([other for other in left if other != group])
+        for k, group in enumerate(list(left)):
+            verdict = self.verdict([other for other in left if other != group], 1 / (len(left) - k + 1))
             if verdict == "infeasible":
                 left.remove(group)
             else:
                 verdicts[group] = verdict
-        # A group that was undecided beside one that has gone since may be decided now.
-        members = tuple(
-            (g, self.verdict([o for o in left if o != g]) if verdicts[g] == "open" else verdicts[g]) for g in left
-        )
-        return Conflict(members, self.verdict(left) == "infeasible")
+        members = []
+        for group in left:
+            # What was open beside a group that has gone since may be decided now.
+            again = verdicts[group] == "open"
+            members.append((group, self.verdict([o for o in left if o != group]) if again else verdicts[group]))
+        return Conflict(tuple(members), self.verdict(left) == "infeasible")
 
     def _split(self, base: list[Group], grown: bool, groups: list[Group]) -> list[Group]:
         """Return a part of ``groups`` that excludes what ``base`` allows; ``grown``: base may exclude all by itself."""
@@ -80,13 +94,17 @@ class _Loop:
         late = self._split([*base, *first], bool(first), second)
         return self._split([*base, *late], bool(late), first) + late
 
-    def verdict(self, kept: Sequence[Group]) -> Verdict:
-        """Say whether the groups ``kept`` alone allow a schedule."""
+    def verdict(self, kept: Sequence[Group], share: float = STEP_SHARE) -> Verdict:
+        """Say whether the groups ``kept`` alone allow a schedule, in a ``share`` of the time that is left."""
         key = frozenset(kept)
+        if self.known.get(key, "open") != "open":
+            return self.known[key]
         left = self.until - time.monotonic()
-        if self.known.get(key, "open") == "open" and (left > 0 or key not in self.known):
-            seconds = max(0.0, left) * STEP_SHARE
-            self.known[key] = (
-                self.decider.decide(keeping(self.problem, kept), self.rule, seconds).verdict if left > 0 else "open"
-            )
+        if self.quick:
+            return "infeasible" if excluded(keeping(self.problem, kept)) else "open"
+        self.known[key] = "open"
+        if left > 0:
+            self.known[key] = self.decider.decide(keeping(self.problem, kept), self.rule, left * share).verdict
+        elif excluded(keeping(self.problem, kept)):
+            self.known[key] = "infeasible"
         return self.known[key]

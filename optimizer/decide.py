@@ -12,6 +12,7 @@ from hexloom.formulations.events.search import SearchLimits, search_events
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.search import search_flat
+from hexloom.formulations.heads_tails import Grid, engine_demands, heads_and_tails
 from hexloom.formulations.local_search import Found, Limit, LocalSearch
 from hexloom.formulations.portfolio import EVENT_OPS, FLAT_OPS
 from hexloom.formulations.problem import slows
@@ -110,11 +111,9 @@ class Decider:
 
     def _unslowed(self, problem: Problem, seconds: float) -> Answer:
         started = time.monotonic()
-        if first_shortfall(problem) is not None:
+        if excluded(problem):
             return Answer("infeasible")
         bounds = lower_bounds(problem)
-        if first_shortfall(problem, bounds.heads_tails) is not None:
-            return Answer("infeasible")
         if len(problem.ops) > MOST_OPS:
             return Answer("open")
         listed = self._listed(problem, bounds, 0.0)
@@ -155,6 +154,17 @@ class Decider:
         if found.decision is not None:
             return _shown(problem, found.decision, "none")
         return Answer("infeasible") if found.infeasible else Answer("open")
+
+
+def excluded(problem: Problem) -> bool:
+    """Whether arithmetic alone says that ``problem`` has no schedule, under any rule."""
+    if first_shortfall(problem) is not None:
+        return True
+    if all(op.deadline_ticks is None for op in problem.ops):
+        return False
+    grid = Grid(problem, "none")
+    heads = heads_and_tails(problem, engine_demands(problem, grid), grid)
+    return first_shortfall(problem, heads) is not None
 
 
 def _shown(problem: Problem, decision: Decision, rule: Rule) -> Answer:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 EXPLAIN_S = 6.0
 """Most seconds for an explanation, whatever the limit of the search was."""
 
-CONFLICT_SHARE = 0.4
-"""Part of them for the conflict; what is left is for levers."""
+CONFLICT_SHARE, LEVERS_S = 0.4, 1.5
+"""Part of them for the conflict, and the least for levers, however long a conflict took."""
 
 KERNEL_SHARE = 0.6
 """Part of what is left for the levers of kernels, where there are kernels."""
@@ -54,6 +54,7 @@ def explain(
         conflict = Conflict((), False)
         if seconds > 0:
             conflict = _conflict(problem, rule, found, decider, seconds * CONFLICT_SHARE)
+            until = max(until, time.monotonic() + LEVERS_S)
         members = [group for group, _ in conflict.members]
         kernels: list[Lever] = []
         if source is not None and any(g.kind in ("scratchpad", "buffer") for g in members):
@@ -84,6 +85,8 @@ def _about(found: Shortfall, group: Group) -> bool:
         return group in (Group("engine", (found.resource,)), Group("gang", (found.op or "",)))
     if found.kind == "order":
         return group.kind in ("scratchpad", "buffer", "precedence", "chain")
+    if found.kind == "overload":
+        return group.kind not in ("buffer", "pin", "scratchpad")
     if found.kind == "deadline":
         return group.kind not in ("deadline", "buffer", "pin", "scratchpad") or group.names == (found.op,)
     return False

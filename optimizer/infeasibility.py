@@ -103,6 +103,9 @@ def shortfall_message(problem: Problem, found: Shortfall) -> str:
     if found.kind == "deadline":
         need, have = problem.in_words(found.need), problem.in_words(found.have)
         return f"{what} cannot end before {need}, its deadline is {have}"
+    if found.kind == "overload":
+        need, have = problem.in_words(found.need), problem.in_words(found.have)
+        return f"engine {found.resource!r} cannot end before {need} what deadlines want of it by {have}"
     if found.kind == "order":
         return (
             f"in no order do the buffers fit: the best order found needs {format_bytes(found.need)} of scratchpad, "
