@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from unit.small import on, problem
+from unit.small import buffer, on, problem
 
 from hexloom import Problem, solve
 from hexloom.emit.summary import result_numbers
@@ -57,7 +57,12 @@ def test_arithmetic_needs_no_second_proof() -> None:
 
 
 def test_that_nothing_fits_is_proven_twice() -> None:
-    late = problem(on("hmx", "a", 3, deadline_ticks=3), on("hmx", "b", 2, deadline_ticks=4))
+    late = problem(
+        *(on("hvx", n, 1) for n in "abc"),
+        after="a>b b>c",
+        buffers=(buffer("x", 4, "a", "c", address=0), buffer("y", 4, "b", address=0)),
+        capacity=8,
+    )
     once = solve(late, seed=1, explained=False)
     assert (once.status, once.proved_twice) == ("INFEASIBLE", False)
     twice = solve(late, seed=1, prove_twice=True, explained=False)

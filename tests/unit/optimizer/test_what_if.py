@@ -62,7 +62,7 @@ WORK = {
     "name": "w",
     "hw": "hexagon-v79",
     "tasks": [
-        {"name": "norm", "kernel": "rmsnorm", "rows": 8, "cols": 2048},
+        {"name": "norm", "kernel": "rmsnorm", "rows": 4, "cols": 2048},
     ],
 }
 
