@@ -7,10 +7,13 @@ predicted times of that come from the simulator alone.
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.at_work import AtWork
+from hexloom.formulations.caps import Caps
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import share_flows
 from hexloom.formulations.foresight import Foresight
@@ -23,8 +26,10 @@ from hexloom.formulations.units import available_at, free_units, wish_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.at_work import Step
+    from hexloom.formulations.problem import Mode, Problem, Use
     from hexloom.formulations.scratch_state import ScratchState
+    from hexloom.formulations.speeds import Speeds
 
 BACKFILL = 8
 """How many ops that need the same units are tried for a gap in front of a job that waits for them."""
@@ -32,16 +37,20 @@ BACKFILL = 8
 Ready = tuple[bool, float, int, int]
 """Sort key of an action that could start: what holds no thread goes first, then by priority; the action is last."""
 
-RELEASE, DONE, REQUEST, PIPE_FREE, OBSERVED = range(5)
+RELEASE, DONE, REQUEST, PIPE_FREE, OBSERVED, WORK = range(6)
 
 
 @dataclass
 class Dispatch:
-    """One run over ``problem`` under ``policy``; ``scratch`` says who may take bytes."""
+    """One run over ``problem`` under ``policy``; ``scratch`` says who may take bytes.
+
+    With ``speeds`` the clock knows how ops slow each other; without, they never do.
+    """
 
     problem: Problem
     policy: Policy
     scratch: ScratchState
+    speeds: Speeds | None = None
     now: float = 0
     actions: list[int] = field(default_factory=list)
 
@@ -63,10 +72,13 @@ class Dispatch:
             e.name: [self.now] * e.units for e in problem.engines if e.kind not in counted
         }
         self.shares = ShareState(problem)
-        self.pipes = Pipes(problem, queued=policy.queued)
+        self.pipes = Pipes(problem)
         self.pipe_units = dict(self.pipes.units)
         self.pipe_load = dict.fromkeys(self.pipe_units, 0)
         self.pipes_changed = False
+        self.work = AtWork(self.speeds)
+        self.caps = Caps(problem, policy.cap)
+        self.slowed_units: dict[int, list[tuple[Use, tuple[int, ...]]]] = {}
         self.pending: list[tuple[float, int]] = []
         self.events: list[tuple[float, int, int, str]] = []
         self.ready: dict[Hashable, list[Ready]] = {}
@@ -91,16 +103,17 @@ class Dispatch:
                     continue
                 if moved:
                     continue
-            if not self.events:
+            if not self.events and not self.work:
                 return False
-            self.now = self.events[0][0]
+            self.now = self.work.advance(self.now, self.events) if self.work else self.events[0][0]
             self._pop_events()
         return True
 
     def decision(self, offsets: tuple[int, ...]) -> Decision:
         """Return what was decided, with the addresses found for it."""
         flows = share_flows(self.problem, self.chosen, self.units, self.shares.moments)
-        return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, self.policy.guards, flows)
+        guards = tuple(dict.fromkeys((*self.policy.guards, *self.caps.guards)))
+        return Decision(tuple(self.chosen), tuple(self.units), tuple(self.actions), offsets, guards, flows)
 
     def _offer(self, action: int, like: int) -> None:
         if action in self.policy.lazy:
@@ -116,9 +129,13 @@ class Dispatch:
         insort(self.ready.setdefault(wish, []), item)
 
     def _pop_events(self) -> None:
-        while self.events and self.events[0][0] == self.now:
+        while self.events and self.events[0][0] <= self.now + self.work.blur:
             _, kind, i, name = heapq.heappop(self.events)
-            if kind == PIPE_FREE:
+            if kind == WORK:
+                self._begin_work(i)
+            elif kind == RELEASE and name:
+                self._give_back(i, name)
+            elif kind == PIPE_FREE:
                 self.pipe_units[name] += 1
                 self.pipes_changed = True
             elif kind == REQUEST:
@@ -133,6 +150,8 @@ class Dispatch:
     def _start_ready(self) -> bool:
         """Start what can start now, most urgent first; what is blocked on units keeps the less urgent off them."""
         self._offer_deferred(lambda i: not self._can_wait(i))
+        self._expect_units()
+        self.caps.look_again()
         reserved: dict[str, float] = {}
         hungry = False
         moved = False
@@ -178,7 +197,7 @@ class Dispatch:
                 place += 1
             if place < len(queue):
                 heapq.heappush(heads, (queue[place], place, wish))
-        if not moved and not self.events:
+        if not moved and not self.events and not self.work:
             moved = self._offer_deferred(lambda _: True) or (hungry and self._feed())
         return moved
 
@@ -197,7 +216,7 @@ class Dispatch:
 
     def _issue_deferred(self) -> None:
         for i in list(self.deferred):
-            units = self._choose(i, {})
+            units = self._choose(i, {}, capped=False)
             if units is not None and self.scratch.take(i, hungry=False) == TAKEN:
                 self.deferred.remove(i)
                 self._start(i, units)
@@ -239,9 +258,11 @@ class Dispatch:
         heapq.heappush(self.events, (end, OBSERVED, i, ""))
         return True
 
-    def _choose(self, i: int, reserved: dict[str, float]) -> tuple[tuple[int, ...], ...] | None:
+    def _choose(self, i: int, reserved: dict[str, float], *, capped: bool = True) -> tuple[tuple[int, ...], ...] | None:
         """Find units for op ``i``; where its mode is open, choose the mode too."""
         self.too_long = False
+        if capped and not self.caps.admit(i, self.modes[i]):
+            return None
         if self.policy.modes[i] != ANY:
             return self._find_units(i, reserved)
         modes = self.problem.ops[i].modes
@@ -301,6 +322,7 @@ class Dispatch:
         mode = self.modes[i]
         self.actions.append(i)
         self.shares.start(i, mode, self.now)
+        self.caps.start(i, mode)
         self.units[i] = units
         if mode.dma is not None:
             for pipe, use in self.pipes.uses(mode).items():
@@ -311,26 +333,55 @@ class Dispatch:
             if end > self.now:
                 heapq.heappush(self.events, (end, RELEASE, i, ""))
             return
+        slowed = mode.duration_ticks > 0 and self.work.shares(mode)
         for use, ids in zip(mode.uses, units, strict=True):
             if ids:
-                end = self.now + mode.overhead_ticks + self._work(i, use.ticks)
+                end = self.now + mode.overhead_ticks + use.ticks
                 for u in ids:
                     self.busy_until[use.engine][u] = end
-                heapq.heappush(self.events, (end, RELEASE, i, ""))
+                if not slowed:
+                    heapq.heappush(self.events, (end, RELEASE, i, ""))
+        done = self.now + mode.duration_ticks
         if self.foresight is not None:
             self.foresight.started(i)
-            self.foresight.will_end(
-                self.successors[i], self.now + mode.overhead_ticks + self._work(i, mode.latency_ticks)
-            )
-        if mode.duration_ticks == 0:
+            self.foresight.will_end(self.successors[i], done)
+        if slowed:
+            self.slowed_units[i] = [(use, ids) for use, ids in zip(mode.uses, units, strict=True) if ids]
+            heapq.heappush(self.events, (self.now + mode.overhead_ticks, WORK, i, ""))
+        elif mode.duration_ticks == 0:
             self._finish(i)
         else:
-            done = self.now + mode.overhead_ticks + self._work(i, mode.latency_ticks)
             heapq.heappush(self.events, (done, DONE, i, ""))
 
-    def _work(self, i: int, ticks: int) -> float:
-        """Return how long ``ticks`` of work of op ``i`` are expected to take."""
-        return ticks if self.policy.stretch is None else ticks * self.policy.stretch[i]
+    def _begin_work(self, i: int) -> None:
+        """Op ``i`` works from now on at the speed that others leave it."""
+        mode = self.modes[i]
+        steps: list[Step] = [(mode.latency_ticks, DONE, "")]
+        if mode.dma is not None:
+            for pipe, use in self.pipes.uses(mode).items():
+                steps += [(use.ticks, PIPE_FREE, pipe)] * use.units
+        steps += [(use.ticks, RELEASE, use.engine) for use, _ in self.slowed_units.get(i, ())]
+        self.work.begin(i, mode, sorted(steps))
+
+    def _expect_units(self) -> None:
+        """Say when units will be free that ops hold which others slow: as it looks now, and not before they are."""
+        for i, held in self.slowed_units.items():
+            for use, ids in held if i in self.work else ():
+                end = max(self.work.ends(i, use.ticks, self.now), math.nextafter(self.now, math.inf))
+                for u in ids:
+                    self.busy_until[use.engine][u] = end
+
+    def _give_back(self, i: int, engine: str) -> None:
+        held = self.slowed_units[i]
+        for use, ids in held:
+            if use.engine == engine:
+                for u in ids:
+                    self.busy_until[engine][u] = self.now
+        left = [(use, ids) for use, ids in held if use.engine != engine]
+        if left:
+            self.slowed_units[i] = left
+        else:
+            del self.slowed_units[i]
 
     def _start_transfers(self) -> bool:
         """Give free pipes to the transfers that were issued first."""
@@ -348,17 +399,21 @@ class Dispatch:
             if not full.isdisjoint(uses) or any(self.pipe_units[pipe] < use.units for pipe, use in uses.items()):
                 left.append(item)
                 continue
+            mode = self.modes[i]
+            slowed = self.work.shares(mode)
             for pipe, use in uses.items():
                 self.pipe_units[pipe] -= use.units
                 if self.pipe_units[pipe] == 0:
                     full.add(pipe)
-                for _ in range(use.units):
-                    heapq.heappush(self.events, (self.now + self._work(i, use.ticks), PIPE_FREE, i, pipe))
-            heapq.heappush(self.events, (self.now + self._work(i, self.modes[i].latency_ticks), DONE, i, ""))
-            dma = self.modes[i].dma
-            if self.foresight is not None and dma is not None:
-                done = self.now + self._work(i, self.modes[i].latency_ticks) + dma.poll_ticks
-                self.foresight.will_end(self.successors[i], done)
+                for _ in range(0 if slowed else use.units):
+                    heapq.heappush(self.events, (self.now + use.ticks, PIPE_FREE, i, pipe))
+            done = self.now + mode.latency_ticks
+            if slowed:
+                self._begin_work(i)
+            else:
+                heapq.heappush(self.events, (done, DONE, i, ""))
+            if self.foresight is not None and mode.dma is not None:
+                self.foresight.will_end(self.successors[i], done + mode.dma.poll_ticks)
         started = len(left) < len(self.pending)
         self.pending = left
         return started
@@ -366,6 +421,7 @@ class Dispatch:
     def _finish(self, i: int) -> None:
         self.unfinished -= 1
         self.shares.end(i)
+        self.caps.end(i)
         self.scratch.finish(i)
         for s in self.successors[i]:
             self.missing[s] -= 1

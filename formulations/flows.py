@@ -7,11 +7,13 @@ names: only amounts are counted.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Mode, Problem
 
 Flows = tuple[tuple[int, int], ...]
@@ -191,3 +193,12 @@ def contracted(flows: Flows, keep: set[int]) -> Flows:
             seen.update(fresh)
             stack += fresh
     return tuple(found)
+
+
+def without_shares(problem: Problem, decision: Decision) -> Decision:
+    """Return for ``problem`` a decision made for it with shares: who hands a share on becomes a guard."""
+    units = tuple(
+        mine[: len(op.modes[m].uses)] for op, m, mine in zip(problem.ops, decision.modes, decision.units, strict=True)
+    )
+    guards = tuple(dict.fromkeys((*decision.guards, *decision.flows)))
+    return replace(decision, units=units, guards=guards, flows=())

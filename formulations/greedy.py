@@ -14,6 +14,7 @@ from hexloom.formulations.scratch_state import ScratchState
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Problem
+    from hexloom.formulations.speeds import Speeds
 
 __all__ = ["ANY", "Listed", "Policy", "list_from", "list_schedule"]
 
@@ -31,52 +32,57 @@ class Listed:
     headroom: int
 
 
-def list_schedule(problem: Problem, policy: Policy) -> Decision | None:
+def list_schedule(problem: Problem, policy: Policy, speeds: Speeds | None = None) -> Decision | None:
     """Return the decision that ``policy`` leads to, or None when it runs into a dead end of scratchpad bytes."""
-    listed = list_from(problem, policy, 0)
+    listed = list_from(problem, policy, 0, speeds=speeds)
     return None if listed is None else listed.decision
 
 
-def list_from(problem: Problem, policy: Policy, headroom: int, last: int = LAST_STEP) -> Listed | None:
+def list_from(
+    problem: Problem, policy: Policy, headroom: int, last: int = LAST_STEP, speeds: Speeds | None = None
+) -> Listed | None:
     """Do what `list_schedule` does, and tell which step placed the buffers, to begin with it the next time.
 
     Bytes are only counted while the ops are dispatched, and the lifetimes that result are packed (step 0). Where they
     cannot be, every buffer gets its address when its first op starts (1); and where that ends in a dead end, a growing
     share of the scratchpad is left out of the count: what fragmentation costs (2 and more). ``headroom`` is the step
     to begin with, ``last`` the one to end with. A policy with rings has its addresses from these alone.
+    With ``speeds`` the clock knows how ops slow each other.
     """
     if policy.rings:
         kinds = kinds_of(problem, policy.turns)
-        return _placed(problem, policy, RingAllocator(problem, kinds, lay_out(problem, kinds, policy.rings)), headroom)
+        return _placed(
+            problem, policy, RingAllocator(problem, kinds, lay_out(problem, kinds, policy.rings)), headroom, speeds
+        )
     if headroom == 0:
-        relaxed = _counted(problem, policy, 0.0)
+        relaxed = _counted(problem, policy, 0.0, speeds)
         if relaxed is not None:
             return Listed(relaxed, 0)
     if headroom <= 1 <= last:
-        listed = _placed(problem, policy, Allocator(problem, problem.scratchpad.available_bytes // 64), 1)
+        listed = _placed(problem, policy, Allocator(problem, problem.scratchpad.available_bytes // 64), 1, speeds)
         if listed is not None:
             return listed
     for step, share in enumerate(HEADROOM, start=2):
         if headroom <= step <= last:
-            relaxed = _counted(problem, policy, share)
+            relaxed = _counted(problem, policy, share, speeds)
             if relaxed is not None:
                 return Listed(relaxed, step)
     return None
 
 
-def _placed(problem: Problem, policy: Policy, allocator: Allocator, step: int) -> Listed | None:
+def _placed(problem: Problem, policy: Policy, allocator: Allocator, step: int, speeds: Speeds | None) -> Listed | None:
     """Dispatch with addresses: every buffer gets its own when its first op starts."""
-    exact = Dispatch(problem, policy, _state(problem, policy, allocator))
+    exact = Dispatch(problem, policy, _state(problem, policy, allocator), speeds)
     if not exact.run():
         return None
     placed = allocator.offsets
     return Listed(exact.decision(tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers))), step)
 
 
-def _counted(problem: Problem, policy: Policy, left_out: float) -> Decision | None:
+def _counted(problem: Problem, policy: Policy, left_out: float, speeds: Speeds | None) -> Decision | None:
     """Dispatch with bytes counted only, all but a share of them, then pack the lifetimes into the whole."""
     spare = int(problem.scratchpad.available_bytes * left_out)
-    relaxed = Dispatch(problem, policy, _state(problem, policy, None, spare))
+    relaxed = Dispatch(problem, policy, _state(problem, policy, None, spare), speeds)
     offsets = pack(problem, relaxed.scratch.lifetimes()) if relaxed.run() else None
     return None if offsets is None else relaxed.decision(offsets)
 

@@ -125,8 +125,11 @@ def engine_demands(problem: Problem, grid: Grid) -> list[Demand]:
 
 def _rows(problem: Problem, ask: Callable[[Mode], Part]) -> tuple[Ints, Ints, Ints, Ints] | None:
     rows = []
+    # Tiles of a stage share their modes: each is asked once.
+    known = {id(mode): mode for op in problem.ops for mode in op.modes}
+    asked = {key: ask(mode) for key, mode in known.items()}
     for i, op in enumerate(problem.ops):
-        parts = [ask(mode) for mode in op.modes]
+        parts = [asked[id(mode)] for mode in op.modes]
         energy = min(p[0] for p in parts)
         if energy > 0:
             rows.append((i, energy, min(p[1] for p in parts), min(p[2] for p in parts)))
@@ -177,12 +180,30 @@ def heads_and_tails(problem: Problem, demands: list[Demand], grid: Grid) -> Head
     """Return heads and tails of all ops of ``problem`` in parts of ticks."""
     n = len(problem.ops)
     duration = np.array([min(grid.duration(m) for m in op.modes) for op in problem.ops], dtype=np.int64)
-    entry = problem.entry_ticks * grid.scale
-    forward = _heads(problem.topological_order, problem.predecessors, duration, demands, entry, grid)
-    mirrored = [replace(d, lead=d.trail, trail=d.lead) for d in demands]
-    backward = _heads(problem.topological_order[::-1], problem.successors, duration, mirrored, 0, grid)
-    assert len(forward) == len(backward) == n
-    return HeadsTails(forward, duration, backward)
+    head = np.full(n, problem.entry_ticks * grid.scale, dtype=np.int64)
+    tail = np.zeros(n, dtype=np.int64)
+    group = np.zeros(n, dtype=np.int64)
+    for k, ops in enumerate(problem.components):
+        group[list(ops)] = k
+    parts = _by_group(demands, group, len(problem.components))
+    for ops, mine in zip(problem.components, parts, strict=True):
+        mirrored = [replace(d, lead=d.trail, trail=d.lead) for d in mine]
+        _heads(ops, problem.predecessors, duration, mine, head, grid)
+        _heads(ops[::-1], problem.successors, duration, mirrored, tail, grid)
+    return HeadsTails(head, duration, tail)
+
+
+def _by_group(demands: list[Demand], group: Ints, groups: int) -> list[list[Demand]]:
+    """Return for each group of ops what they ask: what is not connected is neither before nor behind."""
+    found: list[list[Demand]] = [[] for _ in range(groups)]
+    for d in demands:
+        of = group[d.ops]
+        order = np.argsort(of, kind="stable")
+        starts = np.flatnonzero(np.diff(of[order], prepend=-1))
+        for rows in np.split(order, starts[1:]):
+            mine = replace(d, ops=d.ops[rows], energy=d.energy[rows], lead=d.lead[rows], trail=d.trail[rows])
+            found[int(of[rows[0]])].append(mine)
+    return found
 
 
 def _heads(
@@ -190,29 +211,31 @@ def _heads(
     before: tuple[tuple[int, ...], ...],
     duration: Ints,
     demands: list[Demand],
-    entry: int,
+    head: Ints,
     grid: Grid,
-) -> Ints:
+) -> None:
+    """Raise ``head`` of the ops in ``order``: by paths, and by what their ancestors ask of one engine."""
     n = len(order)
-    head = np.full(n, entry, dtype=np.int64)
     if n > DENSE_LIMIT:
         for i in order:
             for p in before[i]:
                 head[i] = max(head[i], head[p] + duration[p])
-        return head
-    # after[i, a]: longest path from the end of ancestor a to the start of i; -1 where a is no ancestor of i.
+        return
+    place = {i: k for k, i in enumerate(order)}
+    columns = [np.array([place[int(i)] for i in d.ops]) for d in demands]
+    # after[k, a]: longest path from the end of ancestor a to the start of op k; -1 where a is no ancestor of k.
     after = np.full((n, n), -1, dtype=np.int64)
-    for i in order:
-        row = after[i]
+    for k, i in enumerate(order):
+        row = after[k]
         for p in before[i]:
             head[i] = max(head[i], head[p] + duration[p])
-            through = after[p]
+            through = after[place[p]]
             np.maximum(row, np.where(through >= 0, through + duration[p], -1), out=row)
-            row[p] = max(row[p], 0)
+            row[place[p]] = max(row[place[p]], 0)
         if len(before[i]) == 0:
             continue
-        for demand in demands:
-            reach = row[demand.ops]
+        for demand, column in zip(demands, columns, strict=True):
+            reach = row[column]
             mine = reach >= 0
             energy = int(demand.energy[mine].sum())
             if energy == 0:
@@ -220,7 +243,6 @@ def _heads(
             first = int((head[demand.ops] + demand.lead)[mine].min())
             last = int((reach + demand.trail)[mine].min())
             head[i] = max(head[i], first + grid.served(energy, demand.units) + last)
-    return head
 
 
 def few_values(values: Ints) -> Ints:

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hexloom.formulations.critical import Guards, critical_waiters, guards_for_critical_blocks
 from hexloom.formulations.greedy import ANY, LAST_STEP, Policy, list_from
@@ -15,7 +15,7 @@ from hexloom.formulations.limit import Limit
 from hexloom.formulations.rings import kinds_of, ring_sizes
 from hexloom.formulations.serial_order import SearchLimit, serial_order
 from hexloom.formulations.starts import due_policies, keep_apart, ring_policy, task_gates
-from hexloom.formulations.urgency import turn_orders
+from hexloom.formulations.urgency import lead, turn_orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.problem import Problem
+    from hexloom.formulations.speeds import Speeds
 
 __all__ = ["Found", "Limit", "LocalSearch"]
+
+SLOWED_COST = 3
+"""What a try on the clock that knows how ops slow each other counts of one on the plain clock."""
 
 BLOCKS_TRIED = 6
 """Critical blocks tried per round; the later ones are rarely the reason of the makespan."""
@@ -35,6 +39,9 @@ WAITERS_TRIED = 6
 
 DEPTHS = (1, 2, 3, 4)
 """Tiles of a task that may hold bytes at a time, tried where the scratchpad is tight."""
+
+CAPS = (4.0, 5.0, 3.0, 6.0, 2.0, None)
+"""How many times a channel the transfers may demand that are under way together: the first is right most often."""
 
 MANY_OPS = 24
 """From so many ops on there is an engine worth feeding; fewer are solved in other ways."""
@@ -86,6 +93,8 @@ class LocalSearch:
         Called with (makespan, bound) at every improvement.
     enough_gap
         A decision whose makespan is at most this part of itself above the best bound ends the search too.
+    speeds
+        How ops slow each other, for the clock of the list scheduler; None where they do not.
     """
 
     def __init__(
@@ -98,7 +107,7 @@ class LocalSearch:
         on_progress: Callable[[float, float], None] | None = None,
         enough_gap: Fraction = Fraction(0),
         *,
-        queued: bool = False,
+        speeds: Speeds | None = None,
     ) -> None:
         self.problem = problem
         self.bounds = bounds
@@ -107,16 +116,12 @@ class LocalSearch:
         self.random = random.Random(seed)
         self.on_progress = on_progress
         self.enough_gap = enough_gap
-        self.queued = queued
+        self.speeds = speeds
         self._best: tuple[Decision, float] | None = None
         self.evaluations = 0
         self._headroom = 0
         self._sources, self._gates = task_gates(problem)
-        stages: dict[tuple[str, str], list[int]] = {}
-        for i, op in enumerate(problem.ops):
-            if all(mode.dma is not None for mode in op.modes):
-                stages.setdefault((op.task, op.stage), []).append(i)
-        self._transfer_stages = [frozenset(ops) for ops in stages.values()]
+        self._transfer_stages = _transfer_stages(problem)
         units = {engine.name: engine.units for engine in problem.engines}
         self._fitting = [
             [m for m, mode in enumerate(op.modes) if all(u.ticks == 0 or u.units <= units[u.engine] for u in mode.uses)]
@@ -164,9 +169,9 @@ class LocalSearch:
 
     def _try(self, policy: Policy, first: int | None = None, last: int = LAST_STEP) -> _Tried | None:
         """Follow ``policy``, placing buffers in the steps ``first`` to ``last``; by default as it worked before."""
-        self.limit.spend(len(self.problem.ops))
-        policy = replace(policy, queued=self.queued)
-        listed = list_from(self.problem, policy, max(0, self._headroom - 1) if first is None else first, last)
+        self.limit.spend(len(self.problem.ops) * (1 if self.speeds is None else SLOWED_COST))
+        step = max(0, self._headroom - 1) if first is None else first
+        listed = list_from(self.problem, policy, step, last, self.speeds)
         if listed is None:
             return None
         if first is None:
@@ -191,6 +196,10 @@ class LocalSearch:
         far = max(tail) + 1
         by_task = tuple(t + far * (len(tasks) - tasks.index(op.task)) for t, op in zip(tail, ops, strict=True))
         in_file = tuple(float(len(ops) - i) for i in range(len(ops)))
+        if self.speeds is not None:
+            return self._by_caps(
+                open_modes, (lead(self.problem, self.bounds, tail), lead(self.problem, self.bounds, in_file), in_file)
+            )
         plain = self._by_tails(open_modes, fastest, (tail, by_task, in_file))
         if len(ops) < MANY_OPS or self._proven or (plain is not None and self.limit.reached):
             return plain
@@ -198,6 +207,18 @@ class LocalSearch:
         if best is None or (plain is not None and plain.value <= best.value):
             return plain
         self._headroom = best.headroom
+        return best
+
+    def _by_caps(self, modes: tuple[int, ...], priorities: tuple[tuple[float, ...], ...]) -> _Tried | None:
+        """Begin where transfers slow each other: how many are let in, and when, matters as much as who is first."""
+        apart = keep_apart(self.problem)
+        plain = Policy(priorities[0], modes, apart, cap=CAPS[0])
+        best = self._try(plain) or self._try(replace(plain, careful=True))
+        best = None if best is None else self._defer(best)
+        changes: list[dict[str, Any]] = [{"cap": cap} for cap in CAPS[1:]]
+        for change in (*changes, *({"priority": priority} for priority in priorities[1:])):
+            if not self.limit.reached and not self._proven:
+                best = _better(best, self._try(replace(plain if best is None else best.policy, **change)))
         return best
 
     def _by_tails(
@@ -385,6 +406,8 @@ class LocalSearch:
                 policy,
                 priority=tuple(p * factor[op.task] for p, op in zip(policy.priority, self.problem.ops, strict=True)),
             )
+        if self.speeds is not None and move < 0.51:
+            return replace(policy, cap=rng.choice(CAPS))
         if policy.depth is not None and move < 0.52:
             return replace(policy, depth=rng.choice((*DEPTHS, None)))
         if policy.guards and move < 0.55:
@@ -398,6 +421,16 @@ class LocalSearch:
             i = rng.randrange(n)
             priority[i] = priority[rng.randrange(n)] + rng.choice((-1.0, 1.0))
         return replace(policy, priority=tuple(priority))
+
+
+def _transfer_stages(problem: Problem) -> list[frozenset[int]]:
+    """Return the transfers of each stage, the longest first: when those are issued matters most."""
+    stages: dict[tuple[str, str], list[int]] = {}
+    for i, op in enumerate(problem.ops):
+        if all(mode.dma is not None for mode in op.modes):
+            stages.setdefault((op.task, op.stage), []).append(i)
+    longest = {key: max(problem.ops[i].modes[0].latency_ticks for i in ops) for key, ops in stages.items()}
+    return [frozenset(stages[key]) for key in sorted(stages, key=lambda key: -longest[key])]
 
 
 def _better(best: _Tried | None, found: _Tried | None) -> _Tried | None:

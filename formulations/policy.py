@@ -20,9 +20,7 @@ class Policy:
     The buffers of ``turns`` are alive one after the other. With ``foresight`` priorities are latest starts, negative,
     and nobody delays a more urgent job of all units that is about to be ready. ``rings`` are numbers of slots per turn
     and kind of buffer: addresses come from these.
-    Where transfers are ``queued``, they have the channels that they pull one after the other, each for as long as its
-    bytes take: what the clock knows of contention.
-    ``stretch`` tells how much longer the work of each op is expected to take because others slow it.
+    ``cap`` is how many times a channel the transfers may demand that are under way together.
     """
 
     priority: tuple[float, ...]
@@ -35,5 +33,4 @@ class Policy:
     foresight: bool = False
     rings: tuple[tuple[int, ...], ...] = ()
     reserve: bool = False
-    queued: bool = False
-    stretch: tuple[float, ...] | None = None
+    cap: float | None = None

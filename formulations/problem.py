@@ -44,6 +44,9 @@ MAX_TICKS = 2**53 - 1
 MAX_WORK = 2**62
 """Largest sum of units times ticks on one engine: bounds add it up in 64 bits."""
 
+MAX_PIECES = 2**20
+"""Most pieces of an op; coarser ones serve as well."""
+
 SMALLEST_TICK, LARGEST_TICK = Fraction(1, 10**18), Fraction(10**18)
 """Range of a tick in microseconds; outside of it times no longer fit into the numbers of other programs."""
 
@@ -55,7 +58,11 @@ def about(number: int) -> str:
 
 
 class Op(Frozen):
-    """The smallest scheduled step: one stage of one tile of a task."""
+    """The smallest scheduled step: one stage of one tile of a task.
+
+    Its work can be told apart in so many equal ``pieces`` (the descriptors of a transfer): where a plan gains by it,
+    the op is cut between two of them, and becomes two ops.
+    """
 
     name: str = Field(min_length=1)
     task: str = ""
@@ -63,6 +70,7 @@ class Op(Frozen):
     tile: int = 0
     modes: tuple[Mode, ...] = Field(min_length=1)
     deadline_ticks: int | None = Field(default=None, ge=0)
+    pieces: int = Field(default=1, ge=1, le=MAX_PIECES)
 
 
 class Interference(Frozen):
@@ -259,6 +267,24 @@ class Problem(Frozen):
         return tuple(order)
 
     @cached_property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """Ops that dependencies connect, each group in topological order."""
+        root = list(range(len(self.ops)))
+
+        def find(i: int) -> int:
+            while root[i] != i:
+                root[i] = i = root[root[i]]
+            return i
+
+        for i, before in enumerate(self.predecessors):
+            for p in before:
+                root[find(p)] = find(i)
+        found: dict[int, list[int]] = {}
+        for i in self.topological_order:
+            found.setdefault(find(i), []).append(i)
+        return tuple(tuple(of) for of in found.values())
+
+    @cached_property
     def op_buffers(self) -> tuple[tuple[int, ...], ...]:
         """For each op the positions of the buffers it uses."""
         found: list[list[int]] = [[] for _ in self.ops]
@@ -298,6 +324,10 @@ class Problem(Frozen):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, hexadecimal."""
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
+
+    def under(self, rule: Rule) -> Problem:
+        """Return the problem with what ``rule`` asks of channels in it."""
+        return self.with_rigid_channels() if rule == "rigid" else self
 
     def with_rigid_channels(self) -> Problem:
         """Return the same problem with rule ``rigid`` in it: a share in place of every channel that someone pulls.

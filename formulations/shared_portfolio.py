@@ -18,16 +18,17 @@ from hexloom.formulations.feasibility import channel_shortfall, first_shortfall
 from hexloom.formulations.fixed_order import drop_useless_guards
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.slowed_search import search_contended
+from hexloom.formulations.flows import without_shares
 from hexloom.formulations.local_search import Limit, LocalSearch
 from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.shared_search import CLOSE, SharedSearch
-from hexloom.formulations.soft_caps import capped, without_shares
+from hexloom.formulations.speeds import Speeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.bounds import Bounds
-    from hexloom.formulations.decision import Decision, Evaluate, Simulated
+    from hexloom.formulations.decision import Decision, Evaluate
     from hexloom.formulations.problem import Problem, Rule
 
 UNAWARE_SHARE, RIGID_SHARE, EVENT_SHARE = 0.15, 0.1, 0.5
@@ -35,9 +36,6 @@ UNAWARE_SHARE, RIGID_SHARE, EVENT_SHARE = 0.15, 0.1, 0.5
 
 MANY_OPS = 150
 """From so many ops on list schedules are judged under the rule from the start."""
-
-CAPS: tuple[tuple[Fraction | None, float], ...] = ((Fraction(5, 2), 0.5), (None, 0.4))
-"""How many times a channel the ops may demand that hold it together, and the share of the time for such plans."""
 
 EVENT_OPS = 14
 """Up to so many ops the exact search over events is tried."""
@@ -58,15 +56,17 @@ def search_shared(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None = None,
+    enough_gap: Fraction = Fraction(0),
 ) -> Found:
     """Search for at most ``seconds`` (counted in work when there is a ``seed``), or until a plan meets a bound.
 
-    ``evaluators`` gives the simulator of a rule.
+    A plan that is at most ``enough_gap`` of its makespan above it ends the search too. ``evaluators`` gives the
+    simulator of a rule.
     """
     with contextlib.ExitStack() as stack:
         # The solver loads while others search.
         guard = stack.enter_context(Guard()) if len(problem.ops) <= SLOWED_OPS and seconds > 0 else None
-        return _search(guard, problem, rule, bounds, evaluators, incumbents, seconds, seed, on_progress)
+        return _search(guard, problem, rule, bounds, evaluators, incumbents, seconds, seed, on_progress, enough_gap)
 
 
 def _search(
@@ -79,6 +79,7 @@ def _search(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None,
+    enough_gap: Fraction,
 ) -> Found:
     started = time.monotonic()
 
@@ -87,7 +88,7 @@ def _search(
         return seconds * (1 - spent) if seed is not None else seconds - (time.monotonic() - started)
 
     if len(problem.ops) >= MANY_OPS:
-        return _of_many(problem, rule, bounds, evaluators(rule), incumbents, seconds, seed, on_progress)
+        return _of_many(problem, rule, bounds, evaluators(rule), incumbents, seconds, seed, on_progress, enough_gap)
     free, share = lower_bounds(problem), seconds * UNAWARE_SHARE
     unaware = search(problem, free, evaluators("none"), incumbents, share, seed, solver=False)
     if unaware.best is None and not unaware.interrupted and not unaware.no_order and seconds > 0:
@@ -100,12 +101,12 @@ def _search(
         rigid = _rigid(problem, evaluators, seconds * RIGID_SHARE, seed)
         starts += [] if rigid is None else [rigid]
     limit = Limit(0.0, deterministic=seed is not None)
-    local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
+    local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress, enough_gap)
     local.run(starts)
     best, proven, states = local.best, local.proven, 0
     spent = UNAWARE_SHARE + RIGID_SHARE
     interrupted = unaware.interrupted
-    if len(problem.ops) <= EVENT_OPS and not local.proven and not interrupted:
+    if len(problem.ops) <= EVENT_OPS and not local.done and not interrupted:
         share = left(spent) * EVENT_SHARE
         limits = SearchLimits(states=int(share * STATES_PER_SECOND) + 1)
         if seed is None:
@@ -114,14 +115,16 @@ def _search(
         events = search_events(problem, bounds.heads_tails, evaluators(rule), best, at_least, limits, rule)
         best, proven, states, interrupted = events.best, events.proven, events.states, events.interrupted
         spent += (1 - spent) * EVENT_SHARE
-    if not proven and not interrupted and left(spent) > 0:
+    if not (proven or local.done) and not interrupted and left(spent) > 0:
         share = left(spent) * (1.0 if guard is None else 1 - SLOWED_SHARE)
         limit = Limit(share, deterministic=seed is not None)
-        local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress)
+        local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress, enough_gap)
         local.run(starts if best is None else [best[0]])
         best, proven, interrupted = local.best or best, local.proven, limit.interrupted
     bound, plan_bound, notes = Fraction(0), Fraction(0), unaware.notes
-    met = best is None or best[1].makespan <= float(bounds.best.ticks) * (1 + CLOSE)
+    met = (
+        best is None or best[1].makespan - float(bounds.best.ticks) <= max(CLOSE, float(enough_gap)) * best[1].makespan
+    )
     if guard is not None and best is not None and not met and not interrupted:
         share = seconds * SLOWED_SHARE
         if seed is None:
@@ -149,47 +152,16 @@ def _of_many(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None,
+    enough_gap: Fraction,
 ) -> Found:
-    """Search where a try takes long: by policies for all ops, whose clock lets transfers queue for their channels.
-
-    First with few ops at a time on each channel, then as it comes; from the best plan single ops are moved.
-    """
-    started = time.monotonic()
-    best: tuple[Decision, Simulated] | None = None
-    evaluations, no_order, interrupted = 0, False, False
-
-    def tell(makespan: float, bound: float) -> None:
-        if on_progress is not None and (best is None or makespan < best[1].makespan):
-            on_progress(makespan, bound)
-
-    for factor, share in CAPS:
-        view = problem if factor is None else capped(problem, factor)
-
-        def judge(_: Problem, decision: Decision) -> Simulated:
-            return evaluate(problem, without_shares(problem, decision))
-
-        limit = Limit(seconds * share, deterministic=seed is not None)
-        local = LocalSearch(view, bounds, judge, limit, seed or 0, tell, queued=True)
-        found = local.run(incumbents if factor is None else ())
-        evaluations, interrupted = evaluations + found.evaluations, interrupted or limit.interrupted
-        no_order = no_order or found.proven_infeasible
-        if found.decision is not None:
-            plain = without_shares(problem, found.decision)
-            simulated = evaluate(problem, plain)
-            if best is None or simulated.makespan < best[1].makespan:
-                best = plain, simulated
-        if interrupted or (best is not None and best[1].makespan <= float(bounds.best.ticks)):
-            break
-    if best is None:
-        return Found(None, 0, evaluations, False, interrupted, no_order=no_order)
-    spent = sum(share for _, share in CAPS)
-    left = seconds * (1 - spent) if seed is not None else seconds - (time.monotonic() - started)
-    if left <= 0 or interrupted or best[1].makespan <= float(bounds.best.ticks):
-        return Found(best, 0, evaluations, False, interrupted)
-    limit = Limit(left, deterministic=seed is not None)
-    shared = SharedSearch(problem, rule, bounds, evaluate, limit, seed or 0, on_progress)
-    shared.run([best[0]])
-    return Found(shared.best or best, 0, evaluations + shared.evaluations, False, limit.interrupted)
+    """Search where a try takes long: by policies for all ops, on a clock that knows the rule."""
+    limit = Limit(seconds, deterministic=seed is not None)
+    local = LocalSearch(
+        problem, bounds, evaluate, limit, seed or 0, on_progress, enough_gap, speeds=Speeds(problem, rule)
+    )
+    found = local.run(incumbents)
+    best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
+    return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
 
 
 def _rigid(

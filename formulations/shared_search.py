@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.formulations.fluid_list import FluidList
@@ -56,6 +57,8 @@ class SharedSearch:
         The simulator under the same rule.
     on_progress
         Called with (makespan, bound) at every improvement.
+    enough_gap
+        A plan whose makespan is at most this part of itself above the best bound ends the search.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class SharedSearch:
         limit: Limit,
         seed: int,
         on_progress: Callable[[float, float], None] | None = None,
+        enough_gap: Fraction = Fraction(0),
     ) -> None:
         self.problem = problem
         self.bounds = bounds
@@ -74,10 +78,11 @@ class SharedSearch:
         self.limit = limit
         self.random = random.Random(seed)
         self.on_progress = on_progress
+        self._enough = max(CLOSE, float(enough_gap))
         self.best: tuple[Decision, Simulated] | None = None
         self.evaluations = 0
         self._headroom = 0
-        speeds = Speeds(problem, rule)
+        self._speeds = speeds = Speeds(problem, rule)
         self._fast = FluidList(problem, speeds)
         self._touched = [any(speeds.load_of(mode) != NOT_SHARING for mode in op.modes) for op in problem.ops]
         self._movable = [i for i, touched in enumerate(self._touched) if touched]
@@ -101,7 +106,17 @@ class SharedSearch:
     @property
     def proven(self) -> bool:
         """Whether the best plan meets the lower bound."""
-        return self.best is not None and self.best[1].makespan <= float(self.bounds.best.ticks) * (1 + CLOSE)
+        return self._within(CLOSE)
+
+    @property
+    def done(self) -> bool:
+        """Whether the best plan is close enough to the lower bound."""
+        return self._within(self._enough)
+
+    def _within(self, gap: float) -> bool:
+        if self.best is None:
+            return False
+        return self.best[1].makespan - float(self.bounds.best.ticks) <= gap * self.best[1].makespan
 
     def _offer(self, decision: Decision) -> Simulated:
         simulated = self.evaluate(self.problem, decision)
@@ -119,7 +134,6 @@ class SharedSearch:
             priority=tuple(-start for start in simulated.start),
             modes=decision.modes,
             guards=decision.guards,
-            stretch=self._stretch(decision, simulated),
         )
         own = Tried(policy, simulated.start, simulated.ended, _value(simulated))
         found = self._try(policy)
@@ -135,27 +149,17 @@ class SharedSearch:
                 self._offer(self._fast.decision(timed, policy.modes, policy.guards))
             return Tried(policy, timed.start, timed.ended, timed.makespan)
         self.limit.spend(n)
-        listed = list_from(self.problem, policy, max(0, self._headroom - 1))
+        listed = list_from(self.problem, policy, max(0, self._headroom - 1), speeds=self._speeds)
         if listed is None:
             return None
         self._headroom = listed.headroom
         simulated = self._offer(listed.decision)
-        expected = replace(policy, stretch=self._stretch(listed.decision, simulated))
-        return Tried(expected, simulated.start, simulated.ended, _value(simulated))
-
-    def _stretch(self, decision: Decision, simulated: Simulated) -> tuple[float, ...]:
-        """Return how much longer than alone every op worked in a plan: the next list schedule expects that."""
-        found = []
-        for i, (op, m) in enumerate(zip(self.problem.ops, decision.modes, strict=True)):
-            mode = op.modes[m]
-            took = simulated.done[i] - simulated.transfer_start[i] - (mode.overhead_ticks if mode.dma is None else 0)
-            found.append(max(1.0, took / mode.latency_ticks) if mode.latency_ticks and self._touched[i] else 1.0)
-        return tuple(found)
+        return Tried(policy, simulated.start, simulated.ended, _value(simulated))
 
     def _climb(self, best: Tried) -> None:
         """Go from plan to plan in rounds that begin at the best one and accept less and less."""
         current, tries = best, 0
-        while not self.limit.reached and not self.proven:
+        while not self.limit.reached and not self.done:
             found = self._try(self._neighbour(current))
             tries += 1
             if found is not None:

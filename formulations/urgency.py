@@ -10,6 +10,8 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.problem import Problem
 
@@ -79,20 +81,20 @@ def due_priority(problem: Problem, bounds: Bounds, turns: Turns, ahead: int) -> 
     return tuple(-float(t) for t in latest)
 
 
+def lead(problem: Problem, bounds: Bounds, priority: Sequence[float]) -> tuple[float, ...]:
+    """Return ``priority`` with all that the first op of the busiest engine needs put first, by due date."""
+    needed = _needed_first(problem, bounds, ())
+    due = due_priority(problem, bounds, (), 1)
+    first = max(priority) + 1 - min(due)
+    return tuple(due[i] + first if i in needed else p for i, p in enumerate(priority))
+
+
 def head_start(problem: Problem, bounds: Bounds, turns: Turns) -> tuple[tuple[int, int], ...]:
     """Return guards that let the transfers before the first op of the sequence through.
 
     Transfers issued at one instant are served in the order of the file: those in front of it there wait for its end.
     """
-    sequence = _sequence(problem, bounds, turns)
-    if not sequence:
-        return ()
-    needed, stack = {sequence[0]}, [sequence[0]]
-    while stack:
-        for p in problem.predecessors[stack.pop()]:
-            if p not in needed:
-                needed.add(p)
-                stack.append(p)
+    needed = _needed_first(problem, bounds, turns)
     pipes = [{u.engine for u in op.modes[0].uses if u.ticks > 0} if op.modes[0].dma else set() for op in problem.ops]
     return tuple(
         (first, other)
@@ -103,6 +105,18 @@ def head_start(problem: Problem, bounds: Bounds, turns: Turns) -> tuple[tuple[in
         and other not in needed
         and not pipes[first].isdisjoint(pipes[other])
     )
+
+
+def _needed_first(problem: Problem, bounds: Bounds, turns: Turns) -> set[int]:
+    """Return the first op of the sequence and all that it needs; nothing where no engine of one unit works."""
+    stack = _sequence(problem, bounds, turns)[:1]
+    needed = set(stack)
+    while stack:
+        for p in problem.predecessors[stack.pop()]:
+            if p not in needed:
+                needed.add(p)
+                stack.append(p)
+    return needed
 
 
 def _sequence(problem: Problem, bounds: Bounds, turns: Turns) -> list[int]:

@@ -48,6 +48,11 @@ class Work:
     before: Column
     behind: Column
 
+    def part(self, rows: list[int]) -> Work:
+        """Return the work of some of the ops."""
+        columns = (self.ops[rows], self.amount[rows], self.before[rows], self.behind[rows])
+        return Work(self.engine, self.units, self.pipe, *columns)
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -109,8 +114,12 @@ def all_work(problem: Problem, measure: Measure) -> list[Work]:
     found = []
     for name, units, pipe, ask in asks:
         columns: list[tuple[int, int, int, int]] = []
+        answers: dict[int, tuple[int, int, int]] = {}
         for i, op in enumerate(problem.ops):
-            ways = [ask(mode) for mode in op.modes]
+            for mode in op.modes:
+                if id(mode) not in answers:
+                    answers[id(mode)] = ask(mode)
+            ways = [answers[id(mode)] for mode in op.modes]
             least = min(way[0] for way in ways)
             if least:
                 columns.append((i, least, min(way[1] for way in ways), min(way[2] for way in ways)))
@@ -152,11 +161,23 @@ def windows(problem: Problem, rule: Rule = "none") -> Windows:
 
 def _windows(problem: Problem, measure: Measure) -> Windows:
     """Return heads and tails: the longest path, and the work of all ancestors (descendants) on each engine."""
+    n = len(problem.ops)
     shortest = np.array([min(measure.shortest(m) for m in op.modes) for op in problem.ops], dtype=np.int64)
     work = all_work(problem, measure)
-    order = list(problem.topological_order)
-    head = _earliest(order, problem.predecessors, shortest, [(w, w.before, w.behind) for w in work], measure)
-    tail = _earliest(order[::-1], problem.successors, shortest, [(w, w.behind, w.before) for w in work], measure)
+    head, tail = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    rows: list[list[tuple[Work, int]]] = [[] for _ in range(n)]
+    for one in work:
+        for k, i in enumerate(one.ops):
+            rows[i].append((one, k))
+    # Ancestors are connected with their op, so groups of connected ops are looked at one by one.
+    for group in problem.components:
+        of: dict[str, tuple[Work, list[int]]] = {}
+        for i in group:
+            for one, k in rows[i]:
+                of.setdefault(one.engine, (one, []))[1].append(k)
+        mine = [one.part(k) for one, k in of.values()]
+        _earliest(group, problem.predecessors, shortest, [(w, w.before, w.behind) for w in mine], measure, head)
+        _earliest(group[::-1], problem.successors, shortest, [(w, w.behind, w.before) for w in mine], measure, tail)
     # The entry delays every op; it comes after the last op of none.
     return Windows(head + problem.entry_ticks * measure.fine, shortest, tail)
 
@@ -167,31 +188,33 @@ def _earliest(
     shortest: Column,
     work: Sequence[tuple[Work, Column, Column]],
     measure: Measure,
-) -> Column:
+    earliest: Column,
+) -> None:
+    """Fill in ``earliest`` for the ops in ``order``."""
     n = len(order)
-    earliest = np.zeros(n, dtype=np.int64)
     if n > PATHS_ONLY:
         for i in order:
             earliest[i] = max((earliest[p] + shortest[p] for p in behind[i]), default=0)
-        return earliest
+        return
+    at = {i: k for k, i in enumerate(order)}
+    local = [np.array([at[int(i)] for i in one.ops]) for one, _, _ in work]
     never = -(2**60)
-    # away[i][a]: the longest way from the result of a to the start of i.
+    # away[k][a]: the longest way from the result of the a-th to the start of the k-th.
     away = np.full((n, n), never, dtype=np.int64)
-    for i in order:
+    for k, i in enumerate(order):
         if not behind[i]:
             continue
         for p in behind[i]:
-            away[i] = np.maximum(away[i], away[p] + shortest[p])
-            away[i, p] = max(away[i, p], 0)
+            away[k] = np.maximum(away[k], away[at[p]] + shortest[p])
+            away[k, at[p]] = max(away[k, at[p]], 0)
         earliest[i] = max(earliest[p] + shortest[p] for p in behind[i])
-        for one, lead, trail in work:
-            inside = away[i][one.ops] >= 0
+        for (one, lead, trail), mine in zip(work, local, strict=True):
+            inside = away[k][mine] >= 0
             if inside.any():
                 first = (earliest[one.ops] + lead)[inside].min()
-                last = (away[i][one.ops] + trail)[inside].min()
+                last = (away[k][mine] + trail)[inside].min()
                 amount = int(one.amount[inside].sum())
                 earliest[i] = max(earliest[i], first + measure.quotient(amount, one.units) + last)
-    return earliest
 
 
 def check_arithmetic(problem: Problem, rows: Sequence[BoundRow], rule: Rule = "none") -> list[str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hexloom.optimizer.baselines import Baselines
     from hexloom.optimizer.simulate import ExactTimeline
 
+Answer = Literal["co_schedule", "pipeline", "keep"]
+
 Span = tuple["Moment", "Moment", int]
 """(start, end, units)."""
 
@@ -37,8 +39,6 @@ def attribute(
     found: Baselines,
     bottleneck: str | None,
     rule: Rule = "none",
-    *,
-    exact: bool = True,
 ) -> Gain | None:
     """Split ``existing - makespan`` into its five parts; None when there is no existing time.
 
@@ -55,7 +55,7 @@ def attribute(
     for task in found.tasks:
         names = frozenset(problem.ops[i].name for i in task.ops)
         part, partial = restrict(problem, decision, names, task.task)
-        alone += simulate(part, make_plan(part, partial), rule, exact=exact).makespan
+        alone += simulate(part, make_plan(part, partial), rule).makespan
     loops = sum(task.loop_ticks or 0 for task in found.tasks)
     free = timeline.makespan
     if slows(rule):
@@ -118,9 +118,13 @@ def advise(gain: Gain, makespan: Moment, bottleneck: str | None) -> Advice:
     return Advice(answer=answer, reason=reason)
 
 
-def answer_of(gain: Gain) -> Literal["co_schedule", "pipeline", "keep"]:
+def answer_of(gain: Gain) -> Answer:
     """Return the answer alone; what counts is what remains after contention and the tail."""
-    if gain.total <= gain.existing * NOTHING:
+    return answer_for(gain.existing, gain.total, gain.overlap_between_tasks - gain.contention_cost - gain.tail)
+
+
+def answer_for(existing: Moment | float, total: Moment | float, together: Moment | float) -> Answer:
+    """Return the advice for a gain of ``total``, of which running the tasks together brings ``together``."""
+    if total <= existing * NOTHING:
         return "keep"
-    together = gain.overlap_between_tasks - gain.contention_cost - gain.tail
-    return "co_schedule" if together >= gain.existing * WORTH else "pipeline"
+    return "co_schedule" if together >= existing * WORTH else "pipeline"

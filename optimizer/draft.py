@@ -61,6 +61,7 @@ class OpDraft:
     after: tuple[str, ...] = ()
     buffers: tuple[str, ...] = ()
     deadline_us: Fraction | None = None
+    pieces: int = 1
 
 
 @dataclass(frozen=True, slots=True)

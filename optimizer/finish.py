@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 from hexloom.formulations.ticks import whole
 from hexloom.hwmodels import Machine, format_bytes
-from hexloom.optimizer.attribution import advise, answer_of, attribute
-from hexloom.optimizer.baselines import Baselines, baselines
+from hexloom.optimizer.attribution import advise, attribute
+from hexloom.optimizer.flips import with_flips
 from hexloom.optimizer.footprint import lost_double_buffering
-from hexloom.optimizer.lower import Lowered, lower, under
 from hexloom.optimizer.planner import make_plan
-from hexloom.optimizer.schedule import Advice, BoundRow, Gain, Schedule, op_rows
+from hexloom.optimizer.schedule import BoundRow, Schedule, op_rows
 from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.simulate import simulate
 from hexloom.optimizer.workload import Workload
@@ -21,19 +20,17 @@ from hexloom.optimizer.workload import Workload
 if TYPE_CHECKING:
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.configuration.certificate import Certificate
-    from hexloom.formulations.decision import Decision
     from hexloom.formulations.portfolio import Found
     from hexloom.formulations.problem import Problem, Rule
     from hexloom.formulations.ticks import Moment
+    from hexloom.optimizer.baselines import Baselines
+    from hexloom.optimizer.lower import Lowered
 
 CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
 """What proves a bound, by its name; all others are arithmetic."""
 
 CLOSE = Fraction(1, 10**9)
 """Part of a makespan below which two of them, one of them in floating point, are the same."""
-
-MOST_OPS_ASKED_AGAIN = 20_000
-"""Ops, times overheads varied, up to which it is asked whether an overhead changes the advice: a few seconds."""
 
 
 def all_bounds(bounds: Bounds, outcome: Found) -> tuple[BoundRow, ...]:
@@ -82,7 +79,7 @@ def finished(
     gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck, rule)
     advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
     if explained and advice is not None and machine is not None and isinstance(work, Workload):
-        advice = _with_flips(advice, work, machine, decision, bottleneck, rule)
+        advice = with_flips(advice, work, machine, problem, decision, plan, found, rule)
     return Schedule(
         name=problem.name,
         tool=f"hexloom {version('hexloom')}",
@@ -107,41 +104,6 @@ def finished(
         plan=plan,
         rows=op_rows(problem, timeline),
     )
-
-
-def _with_flips(
-    advice: Advice, work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule
-) -> Advice:
-    """Ask again with every overhead at the other end of its range: the same plan, other costs.
-
-    Not for plans so large that this takes longer than the search, nor after Ctrl-C: the plan itself is there.
-    """
-    ends = [
-        (name.removeprefix("overheads."), end, changed)
-        for name in machine.ranged()
-        if name.startswith("overheads.")
-        for end in ("low", "high")
-        if (changed := machine.with_values({name: end})) != machine
-    ]
-    if len(ends) * len(decision.modes) > MOST_OPS_ASKED_AGAIN:
-        return advice
-    flips: list[str] = []
-    try:
-        for name, end, changed in ends:
-            gain = _gain_at(work, changed, decision, bottleneck, rule)
-            if gain is not None and answer_of(gain) != advice.answer:
-                flips.append(f"{name} {end}: {answer_of(gain)}")
-    except KeyboardInterrupt:
-        return advice
-    return advice.model_copy(update={"flips": tuple(flips)})
-
-
-def _gain_at(work: Workload, machine: Machine, decision: Decision, bottleneck: str | None, rule: Rule) -> Gain | None:
-    lowered = lower(work, machine, rule)
-    problem = under(rule, lowered.problem)
-    timeline = simulate(problem, make_plan(problem, decision), rule, exact=False)
-    found = baselines(problem, lowered.loops, rule, serial=False, exact=False)
-    return attribute(problem, decision, timeline, found, bottleneck, rule, exact=False)
 
 
 def _notes(problem: Problem, rule: Rule, makespan: Moment, bottleneck: str) -> tuple[str, ...]:

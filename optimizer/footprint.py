@@ -11,7 +11,7 @@ from hexloom.formulations.portfolio import search
 from hexloom.formulations.problem import Scratchpad, slows
 from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.groups import roomy_bytes
-from hexloom.optimizer.pieces import with_parts
+from hexloom.optimizer.splits import with_parts
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem, Rule

@@ -41,11 +41,9 @@ class HappensBefore:
 
     def cycle(self) -> list[Node]:
         """Return the nodes of one cycle in their order, none when there is no cycle."""
-        try:
-            edges = nx.find_cycle(self.graph)
-        except nx.NetworkXNoCycle:
+        if nx.is_directed_acyclic_graph(self.graph):
             return []
-        return [edge[0] for edge in edges]
+        return [edge[0] for edge in nx.find_cycle(self.graph)]
 
     def after(self, op: str) -> int:
         """Return the ops that start only when ``op`` has been observed, as a bit set.

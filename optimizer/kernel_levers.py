@@ -15,8 +15,8 @@ from hexloom.optimizer.kernels import MatmulW4A16
 from hexloom.optimizer.kernels.matmul_w4a16 import TILE, Depth
 from hexloom.optimizer.kernels.spec import workers_of
 from hexloom.optimizer.levers import MOST_OPS, SOLVE_S, makespan_of, number
-from hexloom.optimizer.lower import lower, under
-from hexloom.optimizer.pieces import with_parts
+from hexloom.optimizer.lower import lower
+from hexloom.optimizer.splits import with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -130,7 +130,7 @@ def _first_that_fits(change: Change, machine: Machine, rule: Rule) -> tuple[str,
     last = None
     for text, workload in change.steps:
         try:
-            last = text, under(rule, lower(workload, machine, rule).problem)
+            last = text, lower(workload, machine, rule).problem.under(rule)
         except InvalidInputError:
             break
         if first_shortfall(last[1]) is None:

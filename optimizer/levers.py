@@ -15,7 +15,7 @@ from hexloom.formulations.serial_order import least_bytes
 from hexloom.hwmodels import format_bytes
 from hexloom.optimizer.groups import Group, roomy_bytes
 from hexloom.optimizer.infeasibility import Lever
-from hexloom.optimizer.pieces import cut, largest_size, pieces_needed, with_parts
+from hexloom.optimizer.splits import cut, largest_size, pieces_needed, with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -119,6 +119,7 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
                     tile=op.tile,
                     modes=tuple(mode_of(mode) for mode in op.modes),
                     deadline_ticks=None if op.deadline_us is None else math.floor(op.deadline_us / tick),
+                    pieces=op.pieces,
                 )
             )
             precedences += [Precedence(before=prefix + before, after=name) for before in op.after]
@@ -335,11 +336,6 @@ def _check_threads(engines: tuple[Engine, ...], machine: Machine) -> None:
             f"the plan needs {need} hardware threads ({parts}), {machine.name} has {machine.hw_threads}; "
             "make your own engines resources instead of workers, or use fewer HVX contexts"
         )
-
-
-def under(rule: Rule, problem: Problem) -> Problem:
-    """Return the problem with what the rule asks of channels in it."""
-    return problem.with_rigid_channels() if rule == "rigid" else problem
 
 
 def loops_of(problem: Problem) -> tuple[TaskLoop, ...]:

@@ -12,7 +12,8 @@ from hexloom.formulations.again import claim_of, prove_again
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
-from hexloom.formulations.portfolio import search
+from hexloom.formulations.pieces import Pieced, can_be_cut, search_in_pieces
+from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem, Rule, slows
 from hexloom.formulations.serial_order import least_bytes
 from hexloom.formulations.shared_portfolio import search_shared
@@ -23,7 +24,7 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.evaluate import evaluator, is_valid
 from hexloom.optimizer.explain import EXPLAIN_S, explain
 from hexloom.optimizer.finish import all_bounds, finished
-from hexloom.optimizer.lower import Lowered, loops_of, lower, under
+from hexloom.optimizer.lower import Lowered, loops_of, lower
 from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.workload import Workload
 
@@ -38,6 +39,16 @@ Progress = Callable[[Fraction, Fraction], None]
 
 SLOWED_S, SLOWED_OPS = 15.0, 300
 """Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
+
+
+PIECES_SHARE = 0.3
+"""Where ops can be cut, part of the time for trying where, and again for the search in the problem with the cuts."""
+
+AFTERWARDS = 3.0
+"""How much longer than what comes before the search, what comes after it takes: the gain, the advice, the check."""
+
+LEAST_SHARE = 0.5
+"""When the search may end at the earliest, as a part of the time limit."""
 
 
 class CheckFailedError(Exception):
@@ -166,7 +177,7 @@ def solve(
     else:
         machine = machine_of(work, hw)
         lowered = lower(work, machine, rule)
-    problem = under(rule, lowered.problem)
+    problem = lowered.problem.under(rule)
 
     def infeasible(shortfall: Shortfall, twice: bool | None = None) -> Result:
         seconds = min(EXPLAIN_S, max(1.0, time_limit_s)) if explained else 0.0
@@ -210,11 +221,24 @@ def solve(
     incumbents = () if incumbent is None else (incumbent,)
     if start is not None and is_valid(problem, start):
         incumbents = (*incumbents, start)
+    spent = time.monotonic() - started
     if slows(acting):
         bounds = sharpen()
-    left = time_limit_s if seed is not None else max(0.0, time_limit_s - (time.monotonic() - started))
+    left = time_limit_s
+    if seed is None:
+        ends = max(time_limit_s - spent * AFTERWARDS, time_limit_s * LEAST_SHARE)
+        left = max(0.0, ends - (time.monotonic() - started))
     if slows(acting):
-        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, left, seed, tell)
+        share = 1 - 2 * PIECES_SHARE if can_be_cut(problem) else 1.0
+        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, left * share, seed, tell, enough_gap)
+        pieced = _in_pieces(problem, acting, outcome, bounds, left, seed)
+        if pieced is not None:
+            lowered = _cut(lowered, pieced)
+            problem = lowered.problem
+            bounds, dual, found = lower_bounds(problem, acting), None, baselines(problem, lowered.loops, acting)
+            bounds = sharpen()
+            left *= PIECES_SHARE
+            outcome = search_shared(problem, acting, bounds, evaluator, (pieced.best[0],), left, seed, tell, enough_gap)
     else:
         outcome = search(problem, bounds, evaluator(acting), incumbents, left, seed, tell, sharpen, enough_gap)
     claim = claim_of(problem, outcome, bounds.best.ticks)
@@ -259,6 +283,24 @@ def machine_of(work: Workload, hw: Machine | str | None) -> Machine:
     if name is None:
         raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
     return name if isinstance(name, Machine) else load_hw(name)
+
+
+def _in_pieces(
+    problem: Problem, rule: Rule, outcome: Found, bounds: Bounds, seconds: float, seed: int | None
+) -> Pieced | None:
+    """Cut ops where that shortens a plan that does not meet its bound."""
+    if outcome.best is None or outcome.interrupted or outcome.best[1].makespan <= float(bounds.best.ticks):
+        return None
+    return search_in_pieces(problem, rule, evaluator(rule), outcome.best, seconds * PIECES_SHARE, seed)
+
+
+def _cut(lowered: Lowered, pieced: Pieced) -> Lowered:
+    """Return the problem with its cuts; a loop of today runs the parts of an op one after the other."""
+    loops = tuple(
+        replace(loop, loop=tuple(part for name in loop.loop for part in pieced.parts.get(name, (name,))))
+        for loop in lowered.loops
+    )
+    return Lowered(pieced.problem, loops)
 
 
 def _rule(contention: str) -> Rule:

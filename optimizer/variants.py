@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from hexloom.formulations.problem import Mode, Op, Problem, Scratchpad
 from hexloom.hwmodels import Machine, MachineFileError
-from hexloom.optimizer.pieces import with_parts
+from hexloom.optimizer.splits import with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,6 @@ from hexloom.formulations.fixed_order import criticality
 from hexloom.formulations.problem import Frozen, Problem, slows
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.evaluate import evaluate
-from hexloom.optimizer.lower import under
 from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.solve import machine_of, solve
 from hexloom.optimizer.variants import axes_of_machine, axes_of_problem, axes_of_stages
@@ -134,7 +133,7 @@ def _slack(first: Result) -> tuple[Slack, ...]:
     schedule = first.schedule
     if schedule is None or first.decision is None or slows(acting_rule(schedule.problem, schedule.contention)):
         return ()
-    problem = under(schedule.contention, schedule.problem)
+    problem = schedule.problem.under(schedule.contention)
     found = criticality(problem, first.decision, evaluate(problem, first.decision)).slack
     tick, ht = problem.tick or Fraction(1), lower_bounds(problem).heads_tails
     most = [int(schedule.makespan - ht.head[i] - ht.duration[i] - ht.tail[i]) for i in range(len(problem.ops))]

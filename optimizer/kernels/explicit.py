@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from hexloom.formulations.problem import MAX_PIECES
 from hexloom.hwmodels import cost
 from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft, check_count
@@ -51,6 +52,7 @@ class OpSpec(Spec):
 
     What it shares with others while it works: ``channels`` are rates (``ddr: 20GB/s``), ``bytes`` what it moves in all
     (``ddr: 4MiB``); the ``transfer_bytes`` of DMA load ``ddr`` by themselves. ``class`` is its name in `interference`.
+    ``pieces``: equal parts of its work that can be told apart (descriptors); where it pays the op is cut between two.
     """
 
     name: Name
@@ -73,6 +75,7 @@ class OpSpec(Spec):
     buffers: tuple[Name, ...] = ()
     scratch_bytes: Bytes = 0
     deadline_us: Microseconds | None = None
+    pieces: Annotated[int, Field(ge=1, le=MAX_PIECES, strict=True)] = 1
 
 
 class BufferSpec(Spec):
@@ -200,7 +203,7 @@ class _Unroller:
         modes = (self._mode(spec, name), *(self._alternative(m, k, name) for k, m in enumerate(spec.alternatives)))
         if spec.channels or spec.bytes or spec.class_:
             modes = tuple(replace(m, moves=self._moves(spec, m, name), op_class=spec.class_) for m in modes)
-        self.ops.append(OpDraft(name, modes, stage, tile, after, tuple(buffers), spec.deadline_us))
+        self.ops.append(OpDraft(name, modes, stage, tile, after, tuple(buffers), spec.deadline_us, spec.pieces))
 
     def _name(self, text: str, index: dict[str, int]) -> str | None:
         below = False

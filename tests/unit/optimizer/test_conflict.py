@@ -13,8 +13,8 @@ from hexloom.optimizer.decide import Answer, Decider
 from hexloom.optimizer.groups import FREE, Group, groups_of, in_words, keeping
 from hexloom.optimizer.infeasibility import Infeasibility
 from hexloom.optimizer.kernel_levers import changes_of
-from hexloom.optimizer.pieces import cut
 from hexloom.optimizer.schemas import schema_texts
+from hexloom.optimizer.splits import cut
 
 
 def why(of: Problem, **keys: object) -> Infeasibility:

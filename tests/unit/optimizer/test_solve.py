@@ -8,7 +8,7 @@ from unit.small import buffer, held, move, on, problem, run
 
 from hexloom import InvalidInputError, Workload, check_schedule, load_hw, solve
 from hexloom.hwmodels import MachineFileError
-from hexloom.optimizer import finish
+from hexloom.optimizer import flips
 from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.check import Violation
 from hexloom.optimizer.solve import CheckFailedError
@@ -325,9 +325,9 @@ def test_overheads_that_were_not_varied_are_not_said_to_change_nothing(
 
     asked: Workload | Problem = work(op("a", 1), op("b", 1))
     if why == "too many ops":
-        monkeypatch.setattr(finish, "MOST_OPS_ASKED_AGAIN", 1)
+        monkeypatch.setattr(flips, "MOST_OPS_ASKED_AGAIN", 1)
     elif why == "interrupted":  # the plan is there; only this question is open
-        monkeypatch.setattr(finish, "_gain_at", interrupted)
+        monkeypatch.setattr(flips, "_answer_at", interrupted)
     else:
         asked = problem(on("hvx", "a", 1))
     schedule = solve(asked, seed=1).schedule
