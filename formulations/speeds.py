@@ -48,6 +48,14 @@ class Speeds:
     def _number(self, value: int | Fraction) -> Number:
         return Fraction(value) if self.exact else float(value)
 
+    @property
+    def lifts(self) -> bool:
+        """Whether an op that joins others can make one of them faster: by slowing who takes a channel from it.
+
+        With one channel and no interference, and under ``proportional`` without interference, nobody gets faster.
+        """
+        return bool(self._factor) or (self.rule in ("fluid", "priority") and len(self.capacity) > 1)
+
     def load_of(self, mode: Mode) -> int:
         """Return the number of what ``mode`` brings to others, `NOT_SHARING` if nothing."""
         if self.rule in ("none", "rigid"):

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from hexloom.hwmodels import Machine, list_hw, load_hw
     from hexloom.optimizer.check import check_schedule
     from hexloom.optimizer.errors import HexloomError, InvalidInputError
+    from hexloom.optimizer.pipeline.decide import check_pipeline
+    from hexloom.optimizer.pipeline.model import Pipeline
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result, solve
     from hexloom.optimizer.what_if import WhatIf, what_if
@@ -22,12 +24,14 @@ __all__ = [
     "HexloomError",
     "InvalidInputError",
     "Machine",
+    "Pipeline",
     "Problem",
     "Result",
     "Schedule",
     "WhatIf",
     "Workload",
     "__version__",
+    "check_pipeline",
     "check_schedule",
     "list_hw",
     "load_hw",
@@ -39,11 +43,13 @@ _HOMES = {
     "HexloomError": "hexloom.optimizer.errors",
     "InvalidInputError": "hexloom.optimizer.errors",
     "Machine": "hexloom.hwmodels",
+    "Pipeline": "hexloom.optimizer.pipeline.model",
     "Problem": "hexloom.formulations.problem",
     "Result": "hexloom.optimizer.solve",
     "Schedule": "hexloom.optimizer.schedule",
     "WhatIf": "hexloom.optimizer.what_if",
     "Workload": "hexloom.optimizer.workload",
+    "check_pipeline": "hexloom.optimizer.pipeline.decide",
     "check_schedule": "hexloom.optimizer.check",
     "list_hw": "hexloom.hwmodels",
     "load_hw": "hexloom.hwmodels",

@@ -1,6 +1,6 @@
 """The command line. Results go to standard output or files, talk goes to standard error.
 
-Exit codes: 0 done and checked; 1 proven infeasible; 2 bad input; 3 limit reached with no plan; 4 a check failed.
+Exit codes: 0 done and checked; 1 proven infeasible; 2 bad input; 3 limit reached with no answer; 4 a check failed.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import KERNELS
 from hexloom.optimizer.kernels.spec import explain
+from hexloom.optimizer.pipeline.decide import check_pipeline
+from hexloom.optimizer.pipeline.model import Pipeline
+from hexloom.optimizer.pipeline.report import headline, numbers, report, undecided
 from hexloom.optimizer.schedule import Schedule, write_whole
 from hexloom.optimizer.solve import CheckFailedError, Result, solve
 from hexloom.optimizer.what_if import what_if
@@ -224,7 +227,10 @@ def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
 
 
 def _load_schedule(source: Path) -> Schedule:
-    data = read_data(source)
+    return _schedule(source, read_data(source))
+
+
+def _schedule(source: Path, data: Any) -> Schedule:
     fault = wrong_kind(data, "schedule")
     if fault is not None:
         raise InvalidInputError(f"{source}: {fault}")
@@ -236,11 +242,18 @@ def _load_schedule(source: Path) -> Schedule:
 
 @app.command("check")
 def check_command(
-    source: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule.json; - is stdin.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A schedule.json, or a pipeline (YAML, JSON); - is stdin.")
+    ],
+    time_limit: Annotated[str, typer.Option(help="How long to look at a pipeline: 10s, 500ms, 2m.")] = "60s",
     as_json: Annotated[bool, typer.Option("--json", help="Print the violations as JSON.")] = False,
 ) -> int:
-    """Check a schedule file with the independent checker: every violation, with names and numbers."""
-    schedule = _load_schedule(source)
+    """Check a schedule for every violation, or a hand-written pipeline for every order of its steps."""
+    limit = _seconds(time_limit)
+    data = read_data(source)
+    if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.pipeline/"):
+        return _check_pipeline(source, data, limit, as_json)
+    schedule = _schedule(source, data)
     violations = check_schedule(schedule)
     if as_json:
         rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]
@@ -257,6 +270,18 @@ def check_command(
             print(f"{v.kind}: {v.message}")
         _say(f"{source}: {len(violations)} violations", CHECK_FAILED)
     return CHECK_FAILED if violations else DONE
+
+
+def _check_pipeline(source: Path, data: Any, limit_s: float, as_json: bool) -> int:
+    pipeline = Pipeline.from_data(data, str(source))
+    answer = check_pipeline(pipeline, limit_s, str(source))
+    if as_json:
+        print(json.dumps(numbers(pipeline, answer), indent=1))
+    elif answer.status != "undecided":
+        print(report(pipeline, answer))
+    if answer.status == "undecided":
+        return _say(f"{source}: {undecided(pipeline, answer)}", NO_PLAN)
+    return _say(f"{source}: {headline(answer)}", CHECK_FAILED) if answer.status == "broken" else DONE
 
 
 def _on_trust(schedule: Schedule) -> list[str]:

@@ -32,6 +32,7 @@ from hexloom.optimizer.arithmetic import check_arithmetic, windows
 from hexloom.optimizer.certificate_order import Ancestry
 from hexloom.optimizer.certificate_parts import Units
 from hexloom.optimizer.certificate_sets import Member, Priced, Sets, count_bytes
+from hexloom.optimizer.sharing import UNTOUCHED
 
 if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
@@ -53,6 +54,7 @@ def check_certificate(problem: Problem, certificate: Certificate, rule: Rule = "
     prices = _check_shapes(problem, certificate, units, messages)
     if rule == "priority" and any(len(one.ops) > 1 for one in certificate.classes):
         messages.append("under rule priority ops of one class may be served differently; price every op by itself")
+    messages += _left_out(problem, certificate, units)
     if messages:
         return messages
     return _Payments(problem, certificate, units, prices).check(bound, rule)
@@ -104,6 +106,18 @@ def _check_shapes(
     return found
 
 
+def _left_out(problem: Problem, certificate: Certificate, units: Units) -> list[str]:
+    """Who slows others must have a price, if only 0: beside it third ones may be faster than without it."""
+    if not units.sharing.may_lift():
+        return []
+    named = {name for one in certificate.classes for name in one.ops}
+    return [
+        f"op {op.name!r} may lift those beside it, and has no price; give it one, if only 0"
+        for op in problem.ops
+        if op.name not in named and any(units.sharing.load_of(mode) != UNTOUCHED for mode in op.modes)
+    ][:1]
+
+
 class _Payments:
     """What all ops must pay, and what can be paid in a time."""
 
@@ -115,6 +129,7 @@ class _Payments:
         classes = [[problem.op_index[name] for name in c.ops] for c in certificate.classes]
         window = windows(problem, units.sharing.rule)
         self.due = 0
+        lifting = units.sharing.may_lift()
         parts: list[Priced] = []
         self.around: list[tuple[int, int]] = []
         for c, ops in enumerate(classes):
@@ -127,7 +142,7 @@ class _Payments:
             )
             for way, row in zip(ways, whole, strict=True):
                 for part, price in zip(way, row, strict=True):
-                    if price:
+                    if price or (lifting and part.load != UNTOUCHED):
                         parts.append(Priced(price, c, tuple(part.needs), part.load, part.pulls))
                         self.around.append((head + part.before, tail + part.behind))
         ancestry = Ancestry(problem)

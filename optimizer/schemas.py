@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import Problem
 from hexloom.optimizer.infeasibility import Infeasibility
+from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.schedule import Schedule
 from hexloom.optimizer.what_if import WhatIf
 from hexloom.optimizer.workload import Workload
@@ -20,6 +21,7 @@ FILES: dict[str, type[BaseModel]] = {
     "schedule": Schedule,
     "infeasibility": Infeasibility,
     "what_if": WhatIf,
+    "pipeline": Pipeline,
 }
 
 

@@ -53,6 +53,11 @@ class Sharing:
         self._number: dict[Load, int] = {}
         self._known: dict[tuple[int, ...], tuple[Number, ...]] = {}
 
+    def may_lift(self) -> bool:
+        """Whether an op at work may let others go faster than without it: it slows those who slow them."""
+        alone = len(self._capacity) < 2 or self.rule == "proportional"
+        return bool(self._factors) or not alone
+
     def load_of(self, mode: Mode) -> int:
         """Return the number of what ``mode`` brings to others, `UNTOUCHED` if it can be left out of account."""
         if not slows(self.rule):

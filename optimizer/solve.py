@@ -200,11 +200,16 @@ def solve(
 
     def sharpen() -> Bounds:
         nonlocal bounds, dual
-        seconds = min(1.0, time_limit_s / 10)
+        seconds, known = min(1.0, time_limit_s / 10), Fraction(0)
         if slows(acting) and len(problem.ops) <= SLOWED_OPS:
-            seconds = min(SLOWED_S, time_limit_s / 4)
+            seconds, known = min(SLOWED_S, time_limit_s / 3), Fraction(bounds.best.ticks)
         priced = configuration_bound(
-            problem, bounds.heads_tails, acting, time_limit_s=seconds, deterministic=seed is not None
+            problem,
+            bounds.heads_tails,
+            acting,
+            time_limit_s=seconds,
+            deterministic=seed is not None,
+            at_least=known,
         )
         if priced is not None and priced[0].ticks > bounds.best.ticks:
             bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]

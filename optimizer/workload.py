@@ -25,6 +25,7 @@ READERS = {
     "workload": "`hexloom solve` reads it",
     "problem": "`hexloom solve` reads it",
     "schedule": "`hexloom check` reads it",
+    "pipeline": "`hexloom check` reads it",
     "machine": "give it as --hw",
 }
 """What to do with each file of hexloom."""

@@ -22,7 +22,7 @@ class Slice:
 def cut_axis(
     given: Configurations, horizon: int, items: Sequence[int], most: int | None = None, keep: Iterable[int] = ()
 ) -> list[Slice]:
-    """Cut ``[entry, horizon)`` at heads and tails of ``items``.
+    """Cut ``[entry, horizon)`` at heads and tails of ``items``; joiners are in every slice in which they can run.
 
     In ``[low, high)`` a part can run if its head is below ``high`` and ``horizon`` minus its tail above ``low``. When
     there are more than ``most`` cuts, those next to another are dropped first, those of ``keep`` last.
@@ -30,11 +30,14 @@ def cut_axis(
     cuts = sorted(_ends(given, horizon, items))
     if most is not None and len(cuts) > most:
         cuts = _spread(cuts, most, _ends(given, horizon, keep))
-    of = [given.items[k] for k in items]
+    inside_of = sorted({*items, *given.joiners}) if given.joiners else items
+    of = [given.items[k] for k in inside_of]
     low = given.entry
     length: dict[tuple[int, ...], int] = {}
     for high in [*cuts, horizon]:
-        inside = tuple(k for k, item in zip(items, of, strict=True) if item.head < high and horizon - item.tail > low)
+        inside = tuple(
+            k for k, item in zip(inside_of, of, strict=True) if item.head < high and horizon - item.tail > low
+        )
         length[inside] = length.get(inside, 0) + high - low
         low = high
     return [Slice(ticks, inside) for inside, ticks in length.items()]

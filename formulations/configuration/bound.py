@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.configuration.parts import Merged
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem, Rule
+    from hexloom.formulations.ticks import Moment
 
 SINGLE_LIMIT = 64
 """Up to so many ops every op is a class of its own in the end."""
@@ -92,6 +93,7 @@ def configuration_bound(
     time_limit_s: float = 1.0,
     deterministic: bool = False,
     single_limit: int = SINGLE_LIMIT,
+    at_least: Moment = 0,
 ) -> tuple[Bound, Certificate] | None:
     """Return the configuration bound and its certificate.
 
@@ -109,6 +111,8 @@ def configuration_bound(
         Count seconds in work instead of wall time.
     single_limit
         Up to so many ops every op is a class of its own in the end; for more, classes are tiles of one stage.
+    at_least
+        A bound known already: shorter horizons are not looked at.
 
     Returns
     -------
@@ -125,7 +129,8 @@ def configuration_bound(
         if not all(one.items for one in given.classes):
             return None
         rising = _Rising(given, budget if merged is None else budget.part(CLASS_SHARE))
-        found = rising.run(start if best is None else math.ceil(best[0].ticks), best is not None)
+        known = math.floor(at_least if best is None else max(at_least, best[0].ticks))
+        found = rising.run(max(start, known), known >= start)
         proven = None if found is None else _proven(problem, order, heads_tails, given, merged, found)
         if proven is not None and (best is None or proven[0].ticks > best[0].ticks):
             best = proven
@@ -162,6 +167,7 @@ class _Rising:
         self._given = given
         self._budget = budget
         self._search = SetSearch(given, budget, NODE_LIMIT)
+        self._joiners = frozenset(given.joiners)
         self._level = 0
         self._priced: set[int] = set()
         self._pool: dict[Set, None] = {((k, 1),): None for k in range(len(given.items))}
@@ -220,7 +226,7 @@ class _Rising:
             # Slices in which the same parts have a price are searched once.
             alike: dict[tuple[int, ...], int] = {}
             for k, one in enumerate(slices):
-                key = tuple(i for i in one.items if prices[i] > 0)
+                key = tuple(i for i in one.items if prices[i] > 0 or i in self._joiners)
                 above = int((duals.slices[k] + ROUNDING) / top * FINE) + 1
                 alike[key] = min(above, alike.get(key, above))
             grew = False
@@ -314,7 +320,12 @@ def _proven(
     problem: Problem, order: Order, ht: HeadsTails, given: Configurations, merged: Merged | None, found: Prices
 ) -> tuple[Bound, Certificate] | None:
     """Write the certificate of the classes that have a price, evaluated once more as the checker will."""
-    priced = [c for c, one in enumerate(given.classes) if any(found.per_item[k] for row in one.items for k in row)]
+    joiners = frozenset(given.joiners)
+    priced = [
+        c
+        for c, one in enumerate(given.classes)
+        if any(found.per_item[k] or k in joiners for row in one.items for k in row)
+    ]
     kept = configurations(problem, order, ht, [given.classes[c].ops for c in priced], merged, given.speeds)
     prices = [found.per_item[k] for c in priced for row in given.classes[c].items for k in row]
     search = SetSearch(kept, Budget(PROOF_SECONDS, deterministic=True), NODE_LIMIT, exact=True)

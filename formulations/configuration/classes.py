@@ -73,6 +73,7 @@ class Configurations:
     ``conflicts`` has one mask per class, of the classes ordered against it; ``capacity`` one number per lane,
     ``whole`` whether it is a whole engine;
     ``shared_bytes`` the sizes of the buffers that `OpClass.shared` names.
+    ``joiners`` are the items that can lift others when they join them, whatever they pay themselves.
     ``entry`` is the first tick of a schedule, ``longest`` the end of a very long one.
     """
 
@@ -87,6 +88,7 @@ class Configurations:
     longest: int
     speeds: Speeds
     channels: tuple[int, ...]
+    joiners: tuple[int, ...]
 
     def working(self, chosen: Set) -> list[int]:
         """Return the items of ``chosen`` that others can slow, each as often as it is in it, in the order for speeds.
@@ -157,6 +159,7 @@ def configurations(
         problem.horizon_ticks * slowest,
         speeds,
         tuple(one.capacity for one in problem.channels),
+        tuple(k for k, item in enumerate(items) if item.load != NOT_SHARING) if speeds.lifts else (),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from hexloom.formulations.configuration.all_sets import AllSets
 from hexloom.formulations.speeds import NOT_SHARING
 
 if TYPE_CHECKING:
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 NODES_PER_SECOND = 20_000
 """Nodes that count as a second of a deterministic budget."""
+
+
+MOST_SETS = 50_000
+"""Up to so many sets they are listed: with speeds that depend on all of a set, bounds on parts of it are weak."""
+
+SETS_PER_NODE = 200
+"""Sets of a list that are looked at in the time of a node."""
+
+NOT_ASKED = object()
 
 
 class SearchLimitError(Exception):
@@ -97,6 +107,8 @@ class SetSearch:
         self._class = [item.op_class for item in given.items]
         self._slowed = any(item.load != NOT_SHARING for item in given.items)
         self._exact = exact
+        self._joiners = frozenset(given.joiners)
+        self._all: AllSets | object | None = NOT_ASKED
         self._speeds: dict[tuple[int, ...], list[float]] = {}
         self._pulls = [
             {k: rate for k, item in enumerate(given.items) for channel, rate in item.pulls if channel == c}
@@ -142,6 +154,12 @@ class SetSearch:
 
         With ``nodes`` the search is given up after so many: it may miss a set, or the dearest.
         """
+        if self._slowed and self._all is NOT_ASKED:
+            self._all = self._enumerated()
+        if isinstance(self._all, AllSets):
+            self._budget.spend(1 + len(self._all) // SETS_PER_NODE)
+            found = Dearest(*self._all.dearest(prices, allowed, exact=self._exact))
+            return found if found.cost > above else Dearest(above, ())
         self._enough = nodes
         self._prices = prices
         # What an item costs at the speed that it has alone, which is its highest.
@@ -156,7 +174,7 @@ class SetSearch:
         self._reset()
         self._best = Dearest(above, ())
         self._nodes = 0
-        candidates = [k for k in allowed if prices[k] > 0]
+        candidates = [k for k in allowed if prices[k] > 0 or k in self._joiners]
         candidates.sort(key=lambda k: -prices[k] / self._main[k][1] * self._rooms[k])
         with suppress(_EnoughError):
             self._grow(self._open(candidates, ~0), 0, [])
@@ -195,6 +213,28 @@ class SetSearch:
             chosen.append((k, copies))
             candidates = self._open(candidates[1:], ~self._barred(self._class[k]))
         return tuple(sorted(chosen))
+
+    def _enumerated(self) -> AllSets | None:
+        """Return all sets if there are few."""
+        self._reset()
+        found: list[Set] = []
+
+        def grow(candidates: list[int], chosen: Set) -> bool:
+            while candidates:
+                k, candidates = candidates[0], candidates[1:]
+                for copies in range(self._most(k), 0, -1):
+                    self._budget.spend(1)
+                    self._take(k, copies)
+                    found.append((*chosen, (k, copies)))
+                    few = len(found) <= MOST_SETS and grow(
+                        self._open(candidates, ~self._barred(self._class[k])), found[-1]
+                    )
+                    self._take(k, -copies)
+                    if not few:
+                        return False
+            return True
+
+        return AllSets(self._given, found) if grow(self._open(list(range(len(self._given.items))), ~0), ()) else None
 
     def _reset(self) -> None:
         given = self._given

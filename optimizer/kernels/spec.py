@@ -87,7 +87,12 @@ ClassName = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f]*$")]
 """What `interference` calls ops; empty for none."""
 
 
-KINDS = {"tasks": ("explicit", "matmul_w4a16", "rmsnorm", "copy", "gemv"), "ops": ("op", "loop")}
+ACTIONS = ("run", "push", "wait", "signal", "barrier")
+KINDS = {
+    "tasks": ("explicit", "matmul_w4a16", "rmsnorm", "copy", "gemv"),
+    "ops": ("op", "loop"),
+    **dict.fromkeys(("prologue", "body", "epilogue"), ACTIONS),
+}
 """What stands in a path of pydantic behind a position in these lists, and not in the file."""
 
 MOST_FAULTS = 10

@@ -10,14 +10,20 @@ import pytest
 from free_start import TooManyOrders, free_start_optimum
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from oracle_shared import shares, speeds_of
+from oracle_shared import TooMany, best_run, shares, speeds_of
 from shared_strategies import SHARING_RULES, decisions, sharing_problems
 
 from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.configuration import sets
 from hexloom.formulations.configuration.bound import configuration_bound
+from hexloom.formulations.configuration.certificate import Certificate, PricedClass
+from hexloom.formulations.configuration.classes import configurations
+from hexloom.formulations.configuration.order import Order
 from hexloom.formulations.event_order_lp import polished
 from hexloom.formulations.events.search import SearchLimits, search_events
+from hexloom.formulations.speeds import Speeds
 from hexloom.optimizer.certificate import check_certificate
+from hexloom.optimizer.certificate_parts import Units
 from hexloom.optimizer.evaluate import evaluator
 
 if TYPE_CHECKING:
@@ -89,3 +95,44 @@ def test_bound_free_start_and_event_driven_of_three_ops(problem: Problem, rule: 
 @given(sharing_problems(min_ops=3, max_ops=4, transfers=False), SHARING_RULES)
 def test_bound_free_start_and_event_driven_of_four_ops(problem: Problem, rule: Rule) -> None:
     check_order_of_optima(problem, rule)
+
+
+@settings(max_examples=200 if CI else 40)
+@given(st.data(), sharing_problems(min_ops=2, max_ops=4), SHARING_RULES)
+def test_no_prices_prove_more_than_the_best_plan(data: st.DataObject, problem: Problem, rule: Rule) -> None:
+    """Prices that nobody computed, of some ops or all: whatever the checker believes is true."""
+    try:
+        best = best_run(problem, rule)
+    except TooMany:
+        assume(False)
+        raise
+    assume(best is not None)
+    assert best is not None
+    units = Units(problem, None, rule)
+    price = st.sampled_from(("0", "1/4", "1/2", "7/10", "1"))
+    classes = tuple(
+        PricedClass(ops=(op.name,), prices=tuple(tuple(data.draw(price) for _ in way) for way in units.ways(op)))
+        for op in problem.ops
+        if data.draw(st.integers(0, 4))
+    )
+    claimed = Certificate(classes=classes, merged=None, bound=str(Fraction(best) * (1 + Fraction(1, 10**9))))
+    assert check_certificate(problem, claimed, rule)
+
+
+@given(st.data(), sharing_problems(min_ops=2, max_ops=6), SHARING_RULES)
+def test_listed_and_searched_sets_have_one_dearest(data: st.DataObject, problem: Problem, rule: Rule) -> None:
+    """For any prices, zero included: who pays nothing may still lift the others."""
+    order, ht = Order(problem), lower_bounds(problem, rule).heads_tails
+    given_sets = configurations(
+        problem, order, ht, [(i,) for i in range(len(problem.ops))], None, Speeds(problem, rule, exact=True)
+    )
+    items = range(len(given_sets.items))
+    prices = [data.draw(st.sampled_from((0, 0, 1, 2, 5, 10))) for _ in items]
+    allowed = [k for k in items if data.draw(st.integers(0, 4))]
+    found = []
+    for most in (10**6, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sets, "MOST_SETS", most)
+            search = sets.SetSearch(given_sets, sets.Budget(10.0, True), 10**6, exact=True)
+            found.append(search.dearest(prices, allowed).cost)
+    assert found[0] == found[1]

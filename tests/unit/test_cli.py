@@ -192,6 +192,76 @@ def test_check_json(run: Callable[..., Run], work: Path, tmp_path: Path) -> None
     assert (code, json.loads(out)) == (0, {"ok": True, "violations": [], "on_trust": []})
 
 
+PIPELINE = """\
+schema: hexloom.pipeline/1
+name: copies
+iterations: 1..100
+buffers: [{name: A, slots: 2}]
+queues: [{name: dma, kind: dma, entries: 3}]
+threads:
+  - name: main
+    body:
+      - {push: dma, job: load, writes: ["A[i]"]}
+      - {wait: dma}
+      - {run: use, reads: ["A[i]"]}
+"""
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> Path:
+    path = tmp_path / "copies.yaml"
+    path.write_text(PIPELINE, encoding="utf-8")
+    return path
+
+
+def test_check_proves_a_pipeline(run: Callable[..., Run], copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "copies: proven safe for every trip count from 1 to 100 (1 thread, "
+    code, out, err = run("check", copies)
+    assert (code, err) == (0, "") and out.startswith(said)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(PIPELINE))
+    assert run("check", "-")[1].startswith(said)
+    found = json.loads(run("check", copies, "--json")[1])
+    assert (found["ok"], found["status"], found["violations"], found["proven_to"]) == (True, "safe", [], 100)
+
+
+def test_check_breaks_a_pipeline(run: Callable[..., Run], copies: Path) -> None:
+    copies.write_text(PIPELINE.replace("      - {wait: dma}\n", ""), encoding="utf-8")
+    code, out, err = run("check", copies)
+    assert code == 4
+    sentence = (
+        "use[0] reads A[0] in slot 0 of A while load[0] (pushed to dma at step 1, not yet waited for) "
+        "may still be writing it"
+    )
+    assert out.splitlines() == [
+        f"copies: read before write: {sentence}",
+        "to mend it: let use[0] wait for load[0]",
+        "the shortest interleaving that shows it, with n = 1:",
+        "   1  main  i=0  push dma: load[0]; writes A[0] (slot 0)",
+        "   2  main  i=0  use[0]; reads A[0] (slot 0)",
+    ]
+    assert err == f"hexloom: {copies}: read before write with n = 1, after 2 steps: {sentence}\n"
+    code, out, _ = run("check", copies, "--json")
+    assert (code, json.loads(out)["violations"][0]["kind"]) == (4, "read_before_write")
+
+
+def test_check_refuses_a_pipeline_in_one_line(refused: Callable[..., str], copies: Path) -> None:
+    copies.write_text(PIPELINE.replace("wait: dma", "wait: dna"), encoding="utf-8")
+    said = "thread 'main', body[1]: there is no queue or event 'dna' (did you mean 'dma'?)"
+    assert refused("check", copies) == f"{copies}: {said}"
+    copies.write_text(PIPELINE.replace("slots: 2", "slots: 0"), encoding="utf-8")
+    assert refused("check", copies).startswith(f"{copies}: buffers[0].slots: ")
+    assert refused("solve", copies) == f"{copies}: this is a pipeline, not a workload: `hexloom check` reads it"
+
+
+def test_check_at_its_limit_says_what_is_known(
+    refused: Callable[..., str], run: Callable[..., Run], copies: Path
+) -> None:
+    said = refused("check", copies, "--time-limit", "0s", code=3)
+    assert said.startswith(f"{copies}: not decided") and said.endswith("give it more with --time-limit")
+    code, out, _ = run("check", copies, "--time-limit", "0s", "--json")
+    assert (code, json.loads(out)["status"]) == (3, "undecided")
+
+
 def test_what_check_takes_on_trust_is_said(run: Callable[..., Run], tmp_path: Path) -> None:
     run("solve", written(tmp_path, PROBLEM), "-o", tmp_path, "-q", "--seed", 1)
     file = tmp_path / "schedule.json"

@@ -6,8 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from unit.shared_channels import pulling, sharing
 
 from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.configuration.certificate import Certificate, PricedClass
 from hexloom.formulations.problem import Buffer, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
 from hexloom.optimizer.certificate import check_arithmetic, check_certificate
@@ -176,3 +178,20 @@ def test_unknown_bounds_and_engines_are_refused() -> None:
     row = BoundRow(name="engine_work", ticks=1, engine="w", detail="")
     assert "on which no op must work" in check_arithmetic(problem, [row])[0]
     assert check_arithmetic(problem, [BoundRow(name="configuration", ticks=99, engine=None, detail="")]) == []
+
+
+@pytest.mark.parametrize(("price", "bound"), [(None, "10"), (None, "121/10"), ("0", "121/10")])
+def test_who_lifts_others_counts_without_a_price(price: str | None, bound: str) -> None:
+    """m slows v, and so d keeps its speed: all three end at 10. Without m, v and d would take 12.1."""
+    of = sharing(
+        pulling("v", 3, op_class="vector", ddr=100),
+        pulling("d", 10, ddr=70),
+        pulling("m", 10, op_class="matrix"),
+        factors="vector<matrix=3/10",
+    )
+    prices = {"v": "7/10", "d": "1"} | ({} if price is None else {"m": price})
+    classes = tuple(PricedClass(ops=(name,), prices=((p,),)) for name, p in prices.items())
+    messages = check_certificate(of, Certificate(classes=classes, merged=None, bound=bound), "fluid")
+    assert messages and ("'m' may lift" in messages[0]) == (price is None)
+    told = configuration_bound(of, lower_bounds(of, "fluid").heads_tails, "fluid")
+    assert told is not None and told[0].ticks == 10 and not check_certificate(of, told[1], "fluid")

@@ -1,0 +1,1 @@
+"""Hand-written pipelines: the input file, a proof for every trip count, or the shortest interleaving that breaks it."""
