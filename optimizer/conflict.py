@@ -70,8 +70,9 @@ class _Loop:
             self.known[frozenset(groups)] = "infeasible"
             left = self._split([], False, groups)
         verdicts: dict[Group, Verdict] = {}
-        for k, group in enumerate(list(left)):
-            verdict = self.verdict([other for other in left if other != group], 1 / (len(left) - k + 1))
+        asked = list(left)
+        for k, group in enumerate(asked):
+            verdict = self.verdict([other for other in left if other != group], 1 / (len(asked) - k + 1))
             if verdict == "infeasible":
                 left.remove(group)
             else:

@@ -155,6 +155,17 @@ class Silent(Decider):
         return Answer("open")
 
 
+class Stubborn(Decider):
+    """Says that nothing has a schedule."""
+
+    def decide(self, *_: object) -> Answer:
+        return Answer("infeasible")
+
+
+def test_every_member_may_turn_out_to_be_none() -> None:
+    assert smallest_conflict(rush(), "none", groups_of(rush()), Stubborn(), 1.0).members == ()
+
+
 def test_what_is_not_decided_says_so() -> None:
     of = pins()
     found = smallest_conflict(of, "none", groups_of(of), Silent(), 1.0)
