@@ -13,6 +13,7 @@ from hexloom.emit.lanes import View
 from hexloom.formulations.problem import slows
 from hexloom.hwmodels import format_bytes
 from hexloom.optimizer.contention import contention_of
+from hexloom.optimizer.footprint import least_footprint
 from hexloom.optimizer.sharing import acting_rule
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.contention import Contention, OpGroup
+    from hexloom.optimizer.infeasibility import Infeasibility, Lever
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result
 
@@ -69,7 +71,8 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
     schedule = result.schedule
     found: dict[str, Any] = {"status": result.status, "wall_s": round(result.wall_s, 3), "files": files}
     if result.infeasibility is not None:
-        found["infeasibility"] = result.infeasibility.model_dump()
+        found["proved_twice"] = result.proved_twice
+        found["infeasibility"] = result.infeasibility.model_dump(mode="json")
     if schedule is None:
         return found
     unit = schedule.unit
@@ -88,6 +91,7 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "plan_gap": float(schedule.plan_gap),
         "optimal_in": schedule.optimal_in,
         "certificate": schedule.certificate,
+        "proved_twice": result.proved_twice,
         f"serial_{unit}": us(schedule.baselines["serial"]),
         f"existing_{unit}": us(schedule.baselines["existing"]),
         "baselines": {name: us(ticks) for name, ticks in schedule.baselines.items()},
@@ -104,6 +108,7 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
             "tail": us(gain.tail),
         },
         "advice": None if schedule.advice is None else schedule.advice.model_dump(),
+        "scratchpad": _scratchpad_numbers(schedule),
         "overlap": {engine: round(share, 6) for engine, share in busy_fractions(schedule).items()},
         "contention": schedule.contention,
         "contention_cost": None if contention is None else _contention_numbers(schedule, contention),
@@ -113,6 +118,15 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "evaluations": result.evaluations,
         "notes": list(result.notes),
         **found,
+    }
+
+
+def _scratchpad_numbers(schedule: Schedule) -> dict[str, int | None]:
+    """Return bytes: available, most alive at once, and the fewest found that hold the plan."""
+    return {
+        "available_bytes": schedule.problem.scratchpad.available_bytes,
+        "live_bytes": max((total for _, total in View(schedule).live_bytes()), default=0),
+        "least_bytes": least_footprint(schedule),
     }
 
 
@@ -135,7 +149,7 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
     schedule = result.schedule
     if schedule is None:
         if result.infeasibility is not None:
-            return Text(f"INFEASIBLE: {result.infeasibility.message}", style="bold red")
+            return _infeasible(result.infeasibility, result.proved_twice)
         return Text("no plan found within the limit, and none is excluded: give more time", style="bold red")
     parts: list[RenderableType] = [_head(schedule, result), _times(schedule)]
     if schedule.gain is not None:
@@ -154,11 +168,45 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
     return Group(*parts)
 
 
+def _infeasible(why: Infeasibility, twice: bool | None) -> RenderableType:
+    """Return the message, then each member of the conflict, then each lever with what came of it."""
+    parts = [Text(f"INFEASIBLE: {why.message}", style="bold red")]
+    if twice is not None:
+        said = "two searches agree" if twice else "one search was exhausted; --prove-twice asks another"
+        parts.append(Text(f"proof     {said}", style="dim"))
+    for k, member in enumerate(why.conflict):
+        line = Text("conflict  " if k == 0 else "          ", style="dim")
+        line.append(member.text, "not dim")
+        shown = "without it the others have a checked schedule"
+        line.append(f": {shown if member.without == 'feasible' else 'whether the others need it was not decided'}")
+        parts.append(line)
+    if why.conflict and not why.conflict_proven:
+        parts.append(Text("          that these alone exclude each other was not decided in time", style="dim"))
+    for k, lever in enumerate(why.levers):
+        line = Text("levers    " if k == 0 else "          ", style="dim")
+        line.append(f"{lever.text}{_effect(lever, why.time_unit)}", "not dim")
+        parts.append(line)
+    return Group(*parts)
+
+
+def _effect(lever: Lever, unit: str) -> str:
+    if lever.outcome == "infeasible":
+        return ": not enough alone"
+    if lever.outcome != "feasible" or lever.makespan is None:
+        return "" if lever.outcome == "not_asked" else ": not decided in time"
+    text = f": {short(Fraction(lever.makespan))} {unit}"
+    if lever.cost is not None:
+        more = "more" if lever.cost >= 0 else "less"
+        text += f", {short(abs(Fraction(lever.cost)))} {unit} {more} than with room for everything"
+    return text + ("; any less is not enough" if lever.least else "")
+
+
 def _head(schedule: Schedule, result: Result) -> Text:
     where = f" on {schedule.machine}" if schedule.machine else ""
     name = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", schedule.name).strip() or "(no name)"
     text = Text(f"{name}{where}", style="bold")
-    text.append(f"  {result.status}, checked", style="green")
+    twice = {None: "", True: ", proven by two searches", False: ", proven by one search"}[result.proved_twice]
+    text.append(f"  {result.status}, checked{twice if result.status == 'OPTIMAL' else ''}", style="green")
     text.append(f"  {len(schedule.problem.ops)} ops, {result.wall_s:.1f} s, channels: {schedule.contention}", "dim")
     return text
 
@@ -256,6 +304,8 @@ def _engines(schedule: Schedule) -> Text:
         available = schedule.problem.scratchpad.available_bytes
         text.append("\nscratchpad ", "dim")
         text.append(f"at most {format_bytes(peak)} of {format_bytes(available)}", "")
+        least = least_footprint(schedule)
+        text.append("" if least is None else f"; {format_bytes(least)} hold this plan")
     return text
 
 

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexloom.formulations.bound import Bound
-from hexloom.formulations.heads_tails import Demand, Grid, HeadsTails, Ints, engine_demands, heads_and_tails
+from hexloom.formulations.heads_tails import Demand, Grid, HeadsTails, engine_demands, few_values, heads_and_tails
 from hexloom.formulations.lifetimes import least_lives, scratchpad_time, scratchpad_turns
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem, Rule
 
 __all__ = ["Bound", "Bounds", "lower_bounds"]
-
-WINDOW_LIMIT = 64
-"""At most this many head values are tried per engine: windows cost their square."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails, grid: Grid) -
     head = ht.head[demand.ops] + demand.lead
     tail = ht.tail[demand.ops] + demand.trail
     best, parts = -1, (0, 0, 0)
-    for a in _few(head):
+    for a in few_values(head):
         late = head >= a
         order = np.argsort(-tail[late], kind="stable")
         tails = tail[late][order]
@@ -121,14 +118,6 @@ def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails, grid: Grid) -
     head_text, load_text, tail_text = (problem.in_words(grid.ticks(part)) for part in parts)
     detail = f"{what} {demand.name}: head {head_text} + load {load_text} + tail {tail_text}"
     return Bound("heads_tails", grid.ticks(best), demand.name, detail, grid.ticks(parts[1]))
-
-
-def _few(values: Ints) -> Ints:
-    distinct = np.unique(values)
-    if len(distinct) <= WINDOW_LIMIT:
-        return distinct
-    kept: Ints = distinct[np.linspace(0, len(distinct) - 1, WINDOW_LIMIT).astype(int)]
-    return kept
 
 
 def _steady_interval(problem: Problem, demand: Demand, ht: HeadsTails, grid: Grid) -> Bound | None:

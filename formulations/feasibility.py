@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from hexloom.formulations.heads_tails import FAR, Grid, engine_demands, few_values
+
 if TYPE_CHECKING:
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Buffer, Problem, Use
@@ -19,7 +23,7 @@ class Shortfall:
     address; ``rounding`` is the part of ``need`` that comes from granules and alignment.
     """
 
-    kind: Literal["units", "channel", "bytes", "largest_gap", "pin", "order", "deadline", "search"]
+    kind: Literal["units", "channel", "bytes", "largest_gap", "pin", "order", "deadline", "overload", "search"]
     op: str | None
     resource: str
     need: int
@@ -132,4 +136,29 @@ def _deadlines(problem: Problem, ht: HeadsTails) -> Shortfall | None:
         earliest = int(ht.head[i] + ht.duration[i])
         if op.deadline_ticks is not None and earliest > op.deadline_ticks:
             return Shortfall("deadline", op.name, "time", earliest, op.deadline_ticks, "ticks")
+    return _overload(problem, ht)
+
+
+def _overload(problem: Problem, ht: HeadsTails) -> Shortfall | None:
+    """Find an engine with more work than time between a head and a deadline: a + energy / units > d.
+
+    Due dates of ops come from their own deadlines and from those of all that follows them.
+    """
+    due = np.array([FAR if op.deadline_ticks is None else op.deadline_ticks for op in problem.ops], dtype=np.int64)
+    if not (due < FAR).any():
+        return None
+    for i in reversed(problem.topological_order):
+        for after in problem.successors[i]:
+            due[i] = min(due[i], due[after] - int(ht.duration[after]))
+    for demand in engine_demands(problem, Grid(problem, "none")):
+        head = ht.head[demand.ops] + demand.lead
+        last = due[demand.ops] - demand.trail
+        for d in few_values(last[last < FAR // 2]):
+            soon = last <= d
+            order = np.argsort(-head[soon], kind="stable")
+            heads = head[soon][order]
+            needs = heads - (-np.cumsum(demand.energy[soon][order]) // demand.units)
+            k = int(needs.argmax())
+            if needs[k] > d:
+                return Shortfall("overload", None, demand.name, int(needs[k]), int(d), "ticks")
     return None

@@ -36,6 +36,9 @@ FAR = np.int64(2**62)
 FINEST = 2**10
 """Where ops slow each other, parts of a tick are so small if the numbers stay exact."""
 
+WINDOW_LIMIT = 64
+"""At most so many heads or deadlines are tried per engine."""
+
 MOST_ENERGY = 2**61
 """Units times parts of ticks of all ops stay below this: sums are taken in 64 bits."""
 
@@ -240,3 +243,12 @@ def _heads(
             first = int((head[demand.ops] + demand.lead)[mine].min())
             last = int((reach + demand.trail)[mine].min())
             head[i] = max(head[i], first + grid.served(energy, demand.units) + last)
+
+
+def few_values(values: Ints) -> Ints:
+    """Return the distinct values, or `WINDOW_LIMIT` of them evenly chosen: windows cost their square."""
+    distinct = np.unique(values)
+    if len(distinct) <= WINDOW_LIMIT:
+        return distinct
+    kept: Ints = distinct[np.linspace(0, len(distinct) - 1, WINDOW_LIMIT).astype(int)]
+    return kept

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 STATE_LIMIT = 50_000
 
+STEP_STATES = 2_000
+"""Sets of finished ops for one of the twenty or so questions on the way to the fewest bytes."""
+
 
 class SearchLimit(Exception):
     """The search was given up; nothing is known."""
@@ -24,7 +27,7 @@ def least_bytes(problem: Problem) -> int:
     while low + 1 < high:
         middle = (low + high) // 2
         try:
-            fits = serial_order(problem, available_bytes=middle) is not None
+            fits = serial_order(problem, STEP_STATES, middle) is not None
         except SearchLimit:
             fits = False
         low, high = (low, middle) if fits else (middle, high)

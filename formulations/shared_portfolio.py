@@ -92,6 +92,9 @@ def _search(
         return _of_many(problem, rule, bounds, evaluators(rule), incumbents, seconds, seed, on_progress, enough_gap)
     free, share = lower_bounds(problem), seconds * UNAWARE_SHARE
     unaware = search(problem, free, evaluators("none"), incumbents, share, seed, solver=False)
+    if unaware.best is None and not unaware.interrupted and not unaware.no_order and seconds > 0:
+        # Slowed ops only take longer: what has no schedule without contention has none with it.
+        unaware = search(problem, free, evaluators("none"), incumbents, left(UNAWARE_SHARE) / 2, seed)
     if unaware.best is None:
         return unaware
     starts = [*incumbents, unaware.best[0]]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hexloom.optimizer.pipeline.model import Pipeline
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result, solve
+    from hexloom.optimizer.what_if import WhatIf, what_if
     from hexloom.optimizer.workload import Workload
 
 __version__ = version("hexloom")
@@ -30,6 +31,7 @@ __all__ = [
     "Problem",
     "Result",
     "Schedule",
+    "WhatIf",
     "Workload",
     "__version__",
     "check_pipeline",
@@ -38,6 +40,7 @@ __all__ = [
     "load_hw",
     "pack",
     "solve",
+    "what_if",
 ]
 
 _HOMES = {
@@ -50,6 +53,7 @@ _HOMES = {
     "Problem": "hexloom.formulations.problem",
     "Result": "hexloom.optimizer.solve",
     "Schedule": "hexloom.optimizer.schedule",
+    "WhatIf": "hexloom.optimizer.what_if",
     "Workload": "hexloom.optimizer.workload",
     "check_pipeline": "hexloom.optimizer.pipeline.decide",
     "check_schedule": "hexloom.optimizer.check",
@@ -57,6 +61,7 @@ _HOMES = {
     "load_hw": "hexloom.hwmodels",
     "pack": "hexloom.optimizer.pack",
     "solve": "hexloom.optimizer.solve",
+    "what_if": "hexloom.optimizer.what_if",
 }
 
 

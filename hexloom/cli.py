@@ -25,6 +25,7 @@ from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.pack_summary import pack_numbers, pack_summary
 from hexloom.emit.summary import result_numbers, short, summary
 from hexloom.emit.timeline import timeline_json
+from hexloom.emit.what_if_table import what_if_table
 from hexloom.formulations.problem import Problem
 from hexloom.hwmodels import MachineFileError, list_hw, load_hw, parse_bytes
 from hexloom.hwmodels.show import machine_rows
@@ -39,6 +40,7 @@ from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.pipeline.report import headline, numbers, report, undecided
 from hexloom.optimizer.schedule import Schedule, write_whole
 from hexloom.optimizer.solve import Result, solve
+from hexloom.optimizer.what_if import what_if
 from hexloom.optimizer.workload import Workload, read_data, read_text, wrong_kind
 
 if TYPE_CHECKING:
@@ -148,6 +150,12 @@ def solve_command(
     contention: Annotated[
         str, typer.Option(help="Rule for shared channels: fluid, rigid, none, proportional or priority.")
     ] = "fluid",
+    ask_what_if: Annotated[
+        bool, typer.Option("--what-if", help="Solve again with more and less of everything, a fifth of the limit each.")
+    ] = False,
+    prove_twice: Annotated[
+        bool, typer.Option("--prove-twice", help="Prove once more what a search proves, with other settings.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
@@ -167,7 +175,13 @@ def solve_command(
         _tell(line)
 
     result = solve(
-        work, hw, time_limit_s=limit, contention=contention, seed=seed, on_progress=None if quiet else progress
+        work,
+        hw,
+        time_limit_s=limit,
+        contention=contention,
+        seed=seed,
+        on_progress=None if quiet else progress,
+        prove_twice=prove_twice,
     )
     schedule = result.schedule
     files: dict[str, str] = {}
@@ -178,10 +192,17 @@ def solve_command(
             return _say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
     if to_stdout and schedule is not None:
         sys.stdout.write(schedule.to_json())
+    points = None
+    if ask_what_if:
+        points = what_if(work, hw, time_limit_s=limit / 5, contention=contention, seed=seed, base=result)
     if as_json and not to_stdout:
-        print(json.dumps(result_numbers(result, files), indent=1))
+        more = {} if points is None else {"what_if": points.model_dump(mode="json")}
+        print(json.dumps(result_numbers(result, files) | more, indent=1))
     else:
-        Console(stderr=to_stdout or schedule is None, highlight=False, soft_wrap=True).print(summary(result, files))
+        console = Console(stderr=to_stdout or schedule is None, highlight=False, soft_wrap=True)
+        console.print(summary(result, files))
+        if points is not None:
+            console.print(what_if_table(points))
     return _code_of(result)
 
 

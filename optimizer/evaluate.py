@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision, Evaluate, Simulated
+from hexloom.optimizer.check import check_plan
+from hexloom.optimizer.errors import PlanError
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.sharing import Sharing
 from hexloom.optimizer.simulate import simulate_fast
@@ -39,6 +41,29 @@ def evaluator(rule: Rule) -> Evaluate:
         )
 
     return judge
+
+
+def is_valid(problem: Problem, decision: Decision) -> bool:
+    """Whether a decision made for another problem is one of this: the same ops and buffers, and no rule broken."""
+    n = len(problem.ops)
+    if len(decision.modes) != n or len(decision.offsets) != len(problem.buffers):
+        return False
+    if any(m >= len(op.modes) for op, m in zip(problem.ops, decision.modes, strict=True)):
+        return False
+    chosen = [op.modes[m] for op, m in zip(problem.ops, decision.modes, strict=True)]
+    waits = {~i for i, mode in enumerate(chosen) if mode.dma is not None}
+    if set(decision.actions) != {*range(n), *waits} or len(decision.actions) != n + len(waits):
+        return False
+    if any(len(units) != len(mode.uses) for units, mode in zip(decision.units, chosen, strict=True)):
+        return False
+    have = {engine.name: engine.units for engine in problem.engines}
+    for units, mode in zip(decision.units, chosen, strict=True):
+        if any(u >= have[use.engine] for use, ids in zip(mode.uses, units, strict=True) for u in ids):
+            return False
+    try:
+        return not check_plan(problem, make_plan(problem, decision))
+    except PlanError:
+        return False
 
 
 evaluate = evaluator("none")

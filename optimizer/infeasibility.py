@@ -1,15 +1,17 @@
-"""The answer "cannot fit": who holds what, need, have, short, and what would make it fit."""
+"""The answer "cannot fit": who holds what, need, have, short, what excludes what, and what would make it fit."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import ConfigDict, Field
 
 from hexloom.formulations.problem import Frozen
 from hexloom.hwmodels import format_bytes
 
 if TYPE_CHECKING:
     from hexloom.formulations.feasibility import Shortfall
-    from hexloom.formulations.problem import Buffer, Problem
+    from hexloom.formulations.problem import Problem
 
 
 class Holder(Frozen):
@@ -20,9 +22,49 @@ class Holder(Frozen):
     address: int | None = None
 
 
-class Infeasibility(Frozen):
-    """A proof that no schedule exists, in numbers of ``unit``, with levers: changes that would make it fit."""
+class Member(Frozen):
+    """One of the groups of constraints that exclude each other, named by its kind and the objects it is about.
 
+    ``without`` says what the other members allow once this one is dropped: ``feasible`` (a checked schedule), or
+    ``open`` (not decided in time).
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    text: str
+    without: Literal["feasible", "open"]
+
+
+class Lever(Frozen):
+    """A change of the input, and what came of solving the changed input again.
+
+    ``outcome``: ``feasible`` (a checked schedule of ``makespan`` in the time unit), ``infeasible`` (the change alone is
+    not enough: proven), ``open`` (not decided in time), or ``not_asked``. ``need`` is what must be there instead of
+    ``have``, in ``unit``; ``least`` says that any less was proven not to be enough. ``saved_bytes`` are what the
+    hungriest op, or else all buffers together, do without after the change. ``cost`` is the makespan less that of the
+    input with room for everything.
+    """
+
+    text: str
+    resource: str = ""
+    need: int | None = None
+    have: int | None = None
+    unit: str = ""
+    outcome: Literal["feasible", "infeasible", "open", "not_asked"] = "not_asked"
+    makespan: int | float | None = None
+    least: bool = False
+    saved_bytes: int | None = None
+    cost: int | float | None = None
+
+
+class Infeasibility(Frozen):
+    """A proof that no schedule exists, in numbers of ``unit``, with levers: changes that would make it fit.
+
+    ``conflict`` is a set of groups of constraints that exclude each other; ``conflict_proven`` says that this was shown
+    for the set alone. Where every member's ``without`` is ``feasible`` the set is inclusion-minimal: ``minimal``.
+    """
+
+    schema_: Literal["hexloom.infeasibility/1"] = Field(default="hexloom.infeasibility/1", alias="schema")
     kind: str
     op: str | None
     resource: str
@@ -30,61 +72,52 @@ class Infeasibility(Frozen):
     have: int
     short: int
     unit: str
+    time_unit: Literal["us", "ticks"] = "ticks"
     holders: tuple[Holder, ...] = ()
     rounding_bytes: int = 0
     message: str
-    levers: tuple[str, ...] = ()
+    conflict: tuple[Member, ...] = ()
+    conflict_proven: bool = False
+    minimal: bool = False
+    levers: tuple[Lever, ...] = ()
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+
+    def to_json(self) -> str:
+        """Return the explanation as JSON."""
+        return self.model_dump_json(by_alias=True, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read an explanation; raises pydantic.ValidationError when it is none."""
+        return cls.model_validate_json(text)
 
 
 LISTED = 12
 """How many buffers a message names; all stand in ``holders``."""
 
 
-def explain_shortfall(
-    problem: Problem, found: Shortfall, what: str | None = None, help_with: tuple[str, ...] | None = None
-) -> Infeasibility:
-    """Return ``found`` in words; ``what`` asks, if not the op, and ``help_with`` are levers in place of the usual."""
+def shortfall_message(problem: Problem, found: Shortfall, what: str | None = None) -> str:
+    """Return ``found`` in words, without levers; ``what`` asks, if not the op."""
     what = what or (f"op {found.op!r}" if found.op is not None else "the resident buffers")
-    levers: list[str] = []
     if found.kind == "units":
-        message = f"{what} needs {found.need} units of {found.resource} at once, the machine has {found.have}"
-        levers.append(f"split {what} into parts of at most {found.have} units")
-    elif found.kind == "channel":
-        message = f"{what} demands {found.need} of channel {found.resource!r}, whose capacity is {found.have}"
-        levers.append("use contention fluid, or give it a mode with a lower demand")
-    elif found.kind == "deadline":
-        message = (
-            f"{what} cannot end before {problem.in_words(found.need)}, its deadline is {problem.in_words(found.have)}"
-        )
-        levers.append("move the deadline, or shorten what comes before it")
-    elif found.kind == "order":
-        message = (
+        return f"{what} needs {found.need} units of {found.resource} at once, the machine has {found.have}"
+    if found.kind == "channel":
+        return f"{what} demands {found.need} of channel {found.resource!r}, whose capacity is {found.have}"
+    if found.kind == "deadline":
+        need, have = problem.in_words(found.need), problem.in_words(found.have)
+        return f"{what} cannot end before {need}, its deadline is {have}"
+    if found.kind == "overload":
+        need, have = problem.in_words(found.need), problem.in_words(found.have)
+        return f"engine {found.resource!r} cannot end before {need} what deadlines want of it by {have}"
+    if found.kind == "order":
+        return (
             f"in no order do the buffers fit: the best order found needs {format_bytes(found.need)} of scratchpad, "
             f"{format_bytes(found.have)} are available: short {format_bytes(found.short)}"
         )
-        levers.append("make a buffer smaller, or shorten a lifetime")
-    elif found.kind == "search":
-        message = (
-            "no schedule exists: addresses, pins and deadlines exclude each other; "
-            "searched to the end twice, with and without presolve"
-        )
-        levers.append("move a pin or a deadline, or enlarge the scratchpad")
-    else:
-        message = _bytes_message(problem, found, what)
-        levers += _bytes_levers(problem, found, what) if help_with is None else help_with
-    return Infeasibility(
-        kind=found.kind,
-        op=found.op,
-        resource=found.resource,
-        need=found.need,
-        have=found.have,
-        short=found.short,
-        unit=found.unit,
-        holders=tuple(Holder(buffer=n, size_bytes=s, address=a) for n, s, a in found.holders),
-        rounding_bytes=found.rounding,
-        message=message + (f"; {'; '.join(levers)}" if levers else ""),
-        levers=tuple(levers),
-    )
+    if found.kind == "search":
+        return "no schedule exists: searched to the end"
+    return _bytes_message(problem, found, what)
 
 
 def _bytes_message(problem: Problem, found: Shortfall, what: str) -> str:
@@ -115,48 +148,3 @@ def _plain_bytes(n: int) -> str:
     """Write a size without separators where it stands beside addresses, which have none."""
     number, rest = format_bytes(n).split(" ", 1)
     return f"{number.replace(',', '')} {rest}"
-
-
-def _bytes_levers(problem: Problem, found: Shortfall, what: str) -> list[str]:
-    if found.kind == "pin":
-        return ["move the pin"]
-    buffers = {b.name: b for b in problem.buffers}
-    if found.kind == "largest_gap":
-        wanted = buffers[found.holders[0][0]]
-        return [
-            f"the largest that fits is {format_bytes(_whole(wanted, found.have))}",
-            "move a pin, or split the buffer",
-        ]
-    own = [buffers[name] for name, _, _ in found.holders if not buffers[name].resident]
-    room = found.have - sum(b.occupied_bytes for b in problem.buffers if b.resident)
-    pieces = _pieces(own, room)
-    if pieces is None:
-        return [f"free {format_bytes(found.short)}"]
-    largest = max(own, key=lambda b: b.occupied_bytes)
-    beside = room - sum(b.occupied_bytes for b in own if b is not largest)
-    alone = _pieces([largest], beside)
-    if alone is None:
-        return [f"split {what} into {pieces} pieces or more: its buffers are then small enough together"]
-    lever = f"the largest {largest.name!r} that fits is {format_bytes(_whole(largest, beside))}"
-    return [lever, f"split it into {alone} pieces or more ({2 * alone} when double-buffered)"]
-
-
-def _whole(buffer: Buffer, room: int) -> int:
-    """Return the largest size of ``buffer`` that is at most ``room`` after rounding to its granule."""
-    return room // buffer.granule_bytes * buffer.granule_bytes
-
-
-def _pieces(buffers: list[Buffer], room: int) -> int | None:
-    """Into how many pieces each of ``buffers`` must be cut so that one of each fits into ``room``; None: no number."""
-
-    def need(pieces: int) -> int:
-        cut = (b.model_copy(update={"size_bytes": -(-b.size_bytes // pieces)}) for b in buffers)
-        return sum(b.occupied_bytes for b in cut)
-
-    low, high = 0, max((b.size_bytes for b in buffers), default=0)
-    if high == 0 or need(high) > room:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if need(middle) <= room else (middle, high)
-    return high

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import networkx as nx
 from pydantic import ValidationError
 
 from hexloom.formulations.problem import (
@@ -335,3 +336,29 @@ def _check_threads(engines: tuple[Engine, ...], machine: Machine) -> None:
             f"the plan needs {need} hardware threads ({parts}), {machine.name} has {machine.hw_threads}; "
             "make your own engines resources instead of workers, or use fewer HVX contexts"
         )
+
+
+def loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
+    """Tasks of a bare problem: by label, each with the plan's own entry, in an order that dependencies allow.
+
+    Labels whose ops depend on each other both ways cannot run back to back; they are one task.
+    """
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    place = {op: k for k, op in enumerate(problem.topological_order)}
+    names: dict[str, list[str]] = {}
+    for i, op in enumerate(problem.ops):
+        names.setdefault(op.task, []).append(op.name)
+        graph.add_node(op.task)
+        graph.add_edges_from((problem.ops[p].task, op.task) for p in problem.predecessors[i])
+    order = {task: k for k, task in enumerate(names)}
+    merged = nx.condensation(graph)
+    members = {node: sorted(merged.nodes[node]["members"], key=order.__getitem__) for node in merged}
+    return tuple(
+        TaskLoop(
+            " + ".join(members[node]),
+            tuple(sorted((n for task in members[node] for n in names[task]), key=lambda n: place[problem.op_index[n]])),
+            False,
+            problem.entry_ticks,
+        )
+        for node in nx.lexicographical_topological_sort(merged, key=lambda node: order[members[node][0]])
+    )

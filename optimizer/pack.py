@@ -17,7 +17,7 @@ from hexloom.formulations.problem import Op, Problem, Scratchpad
 from hexloom.hwmodels import format_bytes
 from hexloom.optimizer.check_memory import check_packing
 from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
-from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
+from hexloom.optimizer.infeasibility import Holder, Infeasibility, Lever, shortfall_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,10 +153,29 @@ def _explain(buffers: Sequence[Buffer], blocks: Sequence[Block], capacity: int) 
             rows = tuple((b.name, b.occupied_bytes, b.address) for b in mine)
             found = Shortfall("bytes", "moment", "scratchpad", need.bytes, capacity, "B", rows, need.rounding)
         if found is not None:
-            least = f"give at least {format_bytes(need.bytes)}"
-            levers = (least, "or make a buffer smaller, or its life shorter") if found.kind == "bytes" else None
-            return explain_shortfall(alone, found, f"moment {moment}", levers).model_copy(update={"op": None})
+            return _told(alone, found, moment, need.bytes)
     return None
+
+
+def _told(problem: Problem, found: Shortfall, moment: int, least: int) -> Infeasibility:
+    """Return why the buffers alive at ``moment`` do not fit."""
+    levers: tuple[Lever, ...] = ()
+    if found.kind == "bytes":
+        enough = Lever(text=f"give at least {format_bytes(least)}", need=least, have=found.have, unit="B", least=True)
+        levers = (enough, Lever(text="or make a buffer smaller, or its life shorter"))
+    return Infeasibility(
+        kind=found.kind,
+        op=None,
+        resource=found.resource,
+        need=found.need,
+        have=found.have,
+        short=found.short,
+        unit=found.unit,
+        holders=tuple(Holder(buffer=n, size_bytes=s, address=a) for n, s, a in found.holders),
+        rounding_bytes=found.rounding,
+        message="; ".join([shortfall_message(problem, found, f"moment {moment}"), *(v.text for v in levers)]),
+        levers=levers,
+    )
 
 
 def _moments(blocks: Sequence[Block], first: int | None) -> list[tuple[int, list[int]]]:

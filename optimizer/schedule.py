@@ -6,7 +6,7 @@ import os
 import tempfile
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -14,6 +14,9 @@ from hexloom.formulations.configuration.certificate import Certificate
 from hexloom.formulations.problem import Frozen, Problem, Rule
 from hexloom.formulations.ticks import Ticks
 from hexloom.optimizer.plan import Plan
+
+if TYPE_CHECKING:
+    from hexloom.optimizer.simulate import ExactTimeline
 
 
 class OpRow(Frozen):
@@ -130,6 +133,25 @@ class Schedule(Frozen):
     def from_json(cls, text: str) -> Self:
         """Read a schedule file; raises pydantic.ValidationError when it is not one."""
         return cls.model_validate_json(text)
+
+
+def op_rows(problem: Problem, timeline: ExactTimeline) -> tuple[OpRow, ...]:
+    """Return the predicted times of all ops, in the order of ``problem``."""
+    rows = []
+    for op in problem.ops:
+        t = timeline.times[op.name]
+        rows.append(
+            OpRow(
+                op=op.name,
+                start=t.start,
+                end=t.end,
+                transfer_start=t.transfer_start,
+                done=t.done,
+                wait_start=t.wait_start,
+                observed=t.observed,
+            )
+        )
+    return tuple(rows)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -6,8 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import Problem
+from hexloom.optimizer.infeasibility import Infeasibility
 from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.schedule import Schedule
+from hexloom.optimizer.what_if import WhatIf
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ FILES: dict[str, type[BaseModel]] = {
     "workload": Workload,
     "problem": Problem,
     "schedule": Schedule,
+    "infeasibility": Infeasibility,
+    "what_if": WhatIf,
     "pipeline": Pipeline,
 }
 

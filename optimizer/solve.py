@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-import networkx as nx
-
+from hexloom.formulations.again import claim_of, prove_again
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
@@ -19,34 +17,25 @@ from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem, Rule, slows
 from hexloom.formulations.serial_order import least_bytes
 from hexloom.formulations.shared_portfolio import search_shared
-from hexloom.formulations.ticks import whole
-from hexloom.hwmodels import Machine, format_bytes, load_hw
-from hexloom.optimizer.attribution import advise, attribute
-from hexloom.optimizer.baselines import Baselines, back_to_back, baselines
+from hexloom.hwmodels import Machine, load_hw
+from hexloom.optimizer.baselines import back_to_back, baselines
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
-from hexloom.optimizer.evaluate import evaluator
-from hexloom.optimizer.flips import with_flips
-from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
-from hexloom.optimizer.lower import Lowered, TaskLoop, lower
-from hexloom.optimizer.planner import make_plan
-from hexloom.optimizer.schedule import BoundRow, OpRow, Schedule
+from hexloom.optimizer.evaluate import evaluator, is_valid
+from hexloom.optimizer.explain import EXPLAIN_S, explain
+from hexloom.optimizer.finish import all_bounds, finished
+from hexloom.optimizer.lower import Lowered, loops_of, lower
 from hexloom.optimizer.sharing import acting_rule
-from hexloom.optimizer.simulate import ExactTimeline, simulate
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
-    from hexloom.formulations.ticks import Moment
-
-CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
-"""What proves a bound, by its name; all others are arithmetic."""
+    from hexloom.formulations.decision import Decision
+    from hexloom.optimizer.infeasibility import Infeasibility
+    from hexloom.optimizer.schedule import Schedule
 
 Progress = Callable[[Fraction, Fraction], None]
 
-
-CLOSE = Fraction(1, 10**9)
-"""Part of a makespan below which two of them, one of them in floating point, are the same."""
 
 SLOWED_S, SLOWED_OPS = 15.0, 300
 """Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
@@ -67,7 +56,9 @@ class Result:
     """What `solve` found.
 
     ``status`` is ``OPTIMAL`` (a schedule equal to a bound), ``FEASIBLE`` (a schedule), ``INFEASIBLE`` (proven; see
-    ``infeasibility``) or ``LIMIT`` (no schedule was found and none is excluded).
+    ``infeasibility``) or ``LIMIT`` (no schedule was found and none is excluded). ``proved_twice`` says of a proof by
+    search, of an optimum or that there is no schedule, whether two searches agree; None where arithmetic, or prices
+    that the checker adds up again, prove all that is claimed. ``decision`` can be the ``start`` of another `solve`.
     """
 
     status: Literal["OPTIMAL", "FEASIBLE", "INFEASIBLE", "LIMIT"]
@@ -77,6 +68,8 @@ class Result:
     evaluations: int = 0
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    proved_twice: bool | None = None
+    decision: Decision | None = field(default=None, repr=False)
 
     @property
     def makespan_us(self) -> Fraction | None:
@@ -132,6 +125,9 @@ def solve(
     seed: int | None = None,
     on_progress: Progress | None = None,
     enough_gap: Fraction = Fraction(0),
+    start: Decision | None = None,
+    prove_twice: bool = False,
+    explained: bool = True,
 ) -> Result:
     """Find a schedule of ``work``, prove how far it can be from the best, and check it.
 
@@ -153,6 +149,14 @@ def solve(
         Called with (makespan, bound) in microseconds at every improvement.
     enough_gap
         The search ends early with a schedule whose gap is at most this; with 0 only with a proven optimum.
+    start
+        The decision of an earlier result for the same ops and buffers: the search begins with it where it is valid.
+    prove_twice
+        A proof by search is done once more with other settings, for up to ``time_limit_s`` more; where that contradicts
+        it, it is withdrawn.
+    explained
+        Whether a result without a schedule says what excludes what and what would help (up to 6 seconds more), and one
+        with a schedule whether an overhead changes the advice.
 
     Raises
     ------
@@ -165,23 +169,27 @@ def solve(
         raise InvalidInputError(f"time limit {time_limit_s} s must not be negative")
     machine: Machine | None = None
     if isinstance(work, Problem):
-        lowered = Lowered(work, _loops_of(work))
+        lowered = Lowered(work, loops_of(work))
     else:
-        name = hw if hw is not None else work.hw
-        if name is None:
-            raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
-        machine = name if isinstance(name, Machine) else load_hw(name)
+        machine = machine_of(work, hw)
         lowered = lower(work, machine, rule)
-    shortfall = channel_shortfall(lowered.problem) if rule == "rigid" else None
     problem = lowered.problem.under(rule)
+
+    def infeasible(shortfall: Shortfall, twice: bool | None = None) -> Result:
+        seconds = min(EXPLAIN_S, max(1.0, time_limit_s)) if explained else 0.0
+        source = (work, machine) if isinstance(work, Workload) and machine is not None else None
+        why = explain(problem, rule, shortfall, seconds, seed, source)
+        return Result("INFEASIBLE", None, why, time.monotonic() - started, proved_twice=twice)
+
+    shortfall = channel_shortfall(lowered.problem) if rule == "rigid" else None
     shortfall = shortfall or first_shortfall(problem)
     if shortfall is not None:
-        return _infeasible(problem, shortfall, started)
+        return infeasible(shortfall)
     acting = acting_rule(problem, rule)
     bounds = lower_bounds(problem, acting)
     shortfall = first_shortfall(problem, bounds.heads_tails)
     if shortfall is not None:
-        return _infeasible(problem, shortfall, started)
+        return infeasible(shortfall)
 
     found = baselines(problem, lowered.loops, acting)
     dual: Certificate | None = None
@@ -212,6 +220,8 @@ def solve(
 
     incumbent = back_to_back(problem, found)
     incumbents = () if incumbent is None else (incumbent,)
+    if start is not None and is_valid(problem, start):
+        incumbents = (*incumbents, start)
     spent = time.monotonic() - started
     if slows(acting):
         bounds = sharpen()
@@ -232,23 +242,48 @@ def solve(
             outcome = search_shared(problem, acting, bounds, evaluator, (pieced.best[0],), left, seed, tell, enough_gap)
     else:
         outcome = search(problem, bounds, evaluator(acting), incumbents, left, seed, tell, sharpen, enough_gap)
+    claim = claim_of(problem, outcome, bounds.best.ticks)
+    twice = None if claim is None else claim.by_solver
+    if prove_twice and claim is not None and not slows(acting):
+        outcome, twice = prove_again(problem, bounds, evaluator(acting), outcome, time_limit_s, seed)
     if outcome.best is None:
         if outcome.proven_infeasible:
-            return _infeasible(problem, Shortfall("search", None, "schedule", 1, 0, "schedules"), started)
+            return infeasible(Shortfall("search", None, "schedule", 1, 0, "schedules"), twice)
         if outcome.no_order:
             have = problem.scratchpad.available_bytes
-            return _infeasible(
-                problem, Shortfall("order", None, "scratchpad", least_bytes(problem), have, "B"), started
-            )
+            return infeasible(Shortfall("order", None, "scratchpad", least_bytes(problem), have, "B"), twice)
         wall = time.monotonic() - started
         return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
-    rows = _all_bounds(bounds, outcome)
-    schedule = _schedule(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed)
+    rows = all_bounds(bounds, outcome)
+    schedule = finished(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed, explained)
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
-    wall = time.monotonic() - started
-    return Result(schedule.status, schedule, None, wall, outcome.evaluations, outcome.interrupted, schedule.notes)
+    return Result(
+        schedule.status,
+        schedule,
+        None,
+        time.monotonic() - started,
+        outcome.evaluations,
+        outcome.interrupted,
+        schedule.notes,
+        twice,
+        outcome.best[0],
+    )
+
+
+def machine_of(work: Workload, hw: Machine | str | None) -> Machine:
+    """Return the machine that ``hw`` is or names, else the one that the workload names.
+
+    Raises
+    ------
+    InvalidInputError
+        None is named at all.
+    """
+    name = hw if hw is not None else work.hw
+    if name is None:
+        raise InvalidInputError("no machine is named: pass hw, or write hw: hexagon-v79 into the workload")
+    return name if isinstance(name, Machine) else load_hw(name)
 
 
 def _in_pieces(
@@ -275,136 +310,3 @@ def _rule(contention: str) -> Rule:
             return cast("Rule", rule)
     known = ", ".join(get_args(Rule))
     raise InvalidInputError(f"contention {contention!r} is not available in this version; known: {known}")
-
-
-def _notes(problem: Problem) -> tuple[str, ...]:
-    """Return what arithmetic says of a constraint that never acts."""
-    at = 0
-    for buffer in sorted(problem.buffers, key=lambda b: (-b.align_bytes, -b.occupied_bytes)):
-        at = -(-at // buffer.align_bytes) * buffer.align_bytes + buffer.occupied_bytes
-    available = problem.scratchpad.available_bytes
-    if not 0 < at <= available or any(b.address is not None for b in problem.buffers):
-        return ()
-    return (
-        f"the scratchpad cannot bind: all buffers side by side take {format_bytes(at)} of {format_bytes(available)}; "
-        "it was left out of the search",
-    )
-
-
-def _all_bounds(bounds: Bounds, outcome: Found) -> tuple[BoundRow, ...]:
-    """Return the bounds, the best first; what search proved comes before the arithmetic only when it is larger."""
-    rows = [BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail) for b in bounds.found]
-    if outcome.search_bound > bounds.best.ticks:
-        detail = "CP-SAT finds nothing shorter, asked twice: with and without presolve, with two seeds"
-        if outcome.by_events:
-            detail = "the search over events was exhausted: nothing is shorter"
-        ticks = whole(Fraction(outcome.search_bound))
-        rows.insert(0, BoundRow(name="search", ticks=ticks, engine=bounds.best.engine, detail=detail))
-    return tuple(rows)
-
-
-def _infeasible(problem: Problem, shortfall: Shortfall, started: float) -> Result:
-    return Result("INFEASIBLE", None, explain_shortfall(problem, shortfall), time.monotonic() - started)
-
-
-def _loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
-    """Tasks of a bare problem: by label, each with the plan's own entry, in an order that dependencies allow.
-
-    Labels whose ops depend on each other both ways cannot run back to back; they are one task.
-    """
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    place = {op: k for k, op in enumerate(problem.topological_order)}
-    names: dict[str, list[str]] = {}
-    for i, op in enumerate(problem.ops):
-        names.setdefault(op.task, []).append(op.name)
-        graph.add_node(op.task)
-        graph.add_edges_from((problem.ops[p].task, op.task) for p in problem.predecessors[i])
-    order = {task: k for k, task in enumerate(names)}
-    merged = nx.condensation(graph)
-    members = {node: sorted(merged.nodes[node]["members"], key=order.__getitem__) for node in merged}
-    return tuple(
-        TaskLoop(
-            " + ".join(members[node]),
-            tuple(sorted((n for task in members[node] for n in names[task]), key=lambda n: place[problem.op_index[n]])),
-            False,
-            problem.entry_ticks,
-        )
-        for node in nx.lexicographical_topological_sort(merged, key=lambda node: order[members[node][0]])
-    )
-
-
-def _schedule(
-    lowered: Lowered,
-    problem: Problem,
-    rule: Rule,
-    bounds: tuple[BoundRow, ...],
-    outcome: Found,
-    dual: Certificate | None,
-    found: Baselines,
-    work: Workload | Problem,
-    machine: Machine | None,
-    seed: int | None,
-) -> Schedule:
-    assert outcome.best is not None
-    decision = outcome.best[0]
-    plan = make_plan(problem, decision)
-    timeline = simulate(problem, plan, rule)
-    bound = bounds[0].ticks
-    plan_bound: Moment = bound
-    if outcome.plan_bound > bound:
-        plan_bound = whole(Fraction(outcome.plan_bound))
-    if -CLOSE * timeline.makespan <= plan_bound - timeline.makespan <= CLOSE * timeline.makespan:
-        plan_bound = timeline.makespan  # the search counts in floats where ops slow each other
-    proven = timeline.makespan == plan_bound
-    bottleneck = bounds[0].engine
-    # Today's loops below the makespan break a deadline, or do not fit beside what is resident: no plan does that.
-    quoted = {
-        name: ticks if ticks is not None and ticks >= timeline.makespan else None
-        for name, ticks in (("serial", found.serial), ("existing", found.existing))
-    }
-    gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck, rule)
-    advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
-    if advice is not None and machine is not None and isinstance(work, Workload):
-        advice = with_flips(advice, work, machine, problem, decision, plan, found, rule)
-    return Schedule(
-        name=problem.name,
-        tool=f"hexloom {version('hexloom')}",
-        machine=None if machine is None else machine.name,
-        machine_digest=None if machine is None else machine.digest(),
-        workload_digest=work.digest(),
-        contention=rule,
-        seed=seed,
-        status="OPTIMAL" if proven else "FEASIBLE",
-        optimal_in=("free_start" if timeline.makespan == bound else "event_driven") if proven else None,
-        makespan=timeline.makespan,
-        lower_bound=bound,
-        plan_bound=plan_bound,
-        certificate=CERTIFICATES.get(bounds[0].name, "arithmetic"),
-        dual=dual,
-        bounds=bounds,
-        baselines=quoted,
-        gain=gain,
-        advice=advice,
-        notes=(*_notes(problem), *outcome.notes),
-        problem=lowered.problem,
-        plan=plan,
-        rows=_rows(problem, timeline),
-    )
-
-
-def _rows(problem: Problem, timeline: ExactTimeline) -> tuple[OpRow, ...]:
-    rows = []
-    for op in problem.ops:
-        t = timeline.times[op.name]
-        rows.append(
-            OpRow(
-                op=op.name,
-                start=t.start,
-                end=t.end,
-                transfer_start=t.transfer_start,
-                done=t.done,
-                wait_start=t.wait_start,
-                observed=t.observed,
-            )
-        )
-    return tuple(rows)

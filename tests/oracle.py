@@ -11,6 +11,7 @@ Nothing here is shared with the product but the data of `Problem`. The class sea
   demand more of a channel than its capacity. What is given back is observed as an end.
 * A buffer has its address from the start of its first op to the observed end of its last. One that is never alive
   needs an address inside the scratchpad all the same.
+* No op is known to end after its deadline.
 * Transfers take their pipes in order of issue; one that finds its pipes taken lets later ones pass. All that happens
   at one instant happens before the next transfer is chosen.
 
@@ -200,6 +201,8 @@ class _Search:
                 if later is None:
                     continue
                 then, following = later
+                if self._late(state, after, now) or self._late(after, following, then):
+                    continue
                 name = self._key(following)
                 if name in reached and reached[name] <= then:
                     continue
@@ -210,6 +213,13 @@ class _Search:
                 estimate = then + self._bound(following)
                 heapq.heappush(queue, (estimate, -over, next(serial), then, following, steps))
         return None
+
+    def _late(self, before: State, after: State, now: int) -> bool:
+        """Whether an op has ended between two states, the later of them at ``now``, and missed its deadline."""
+        return any(
+            new[0] == OVER != old[0] and op.deadline_ticks is not None and now > op.deadline_ticks
+            for old, new, op in zip(before.ops, after.ops, self.problem.ops, strict=True)
+        )
 
     def _entries(self) -> Iterator[State]:
         """Every placement of what is resident, or one for all buffers when all fit side by side."""

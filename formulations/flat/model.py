@@ -39,7 +39,7 @@ class FlatSolution:
 
 @dataclass(frozen=True, slots=True)
 class FlatOptions:
-    """What the model holds and how it is searched."""
+    """What the model holds and how it is searched; with ``first`` any solution is as good as the best."""
 
     addresses: bool
     upper: int
@@ -49,6 +49,7 @@ class FlatOptions:
     seed: int
     workers: int
     presolve: bool = True
+    first: bool = False
 
 
 class FlatModel:
@@ -114,6 +115,7 @@ class FlatModel:
         parameters.random_seed = options.seed
         parameters.num_workers = 1 if options.deterministic else options.workers
         parameters.cp_model_presolve = options.presolve
+        parameters.stop_after_first_solution = options.first
         # A subsolver with known wrong answers on rectangles (or-tools #4582).
         parameters.ignore_subsolvers.append("packing_square_lns")
         if options.deterministic:

@@ -15,6 +15,7 @@ from hexloom.formulations.flat.verify import broken_rule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.flat.model import FlatSolution
     from hexloom.formulations.heads_tails import HeadsTails
@@ -51,15 +52,17 @@ def search_flat(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None = None,
+    *,
+    first: bool = False,
 ) -> FlatFound:
-    """Improve ``incumbent`` with CP-SAT for at most ``seconds``.
+    """Improve ``incumbent`` with CP-SAT for at most ``seconds``; with ``first`` only until any plan is found.
 
     First the scratchpad is only counted: a relaxation, whose bound holds for the whole problem. Its solutions are
     packed; only when that fails is the model with addresses solved. That nothing is shorter counts only when a second
     run without presolve and with another seed says so too, and when the same model, asked for the incumbent itself,
     does not deny it: CP-SAT 9.15 has certified wrong optima.
     """
-    return _Search(guard, problem, ht, evaluate, incumbent, lower, seconds, seed, on_progress).run()
+    return _Search(guard, problem, ht, evaluate, incumbent, lower, seconds, seed, on_progress, first).run()
 
 
 class _Search:
@@ -74,8 +77,10 @@ class _Search:
         seconds: float,
         seed: int | None,
         on_progress: Callable[[float, float], None] | None,
+        first: bool = False,
     ) -> None:
         self.guard = guard
+        self.first = first
         self.problem, self.ht, self.evaluate = problem, ht, evaluate
         self.best = incumbent
         self.bound = lower
@@ -90,7 +95,8 @@ class _Search:
         lower = self.bound
         try:
             for addresses in (False, True):
-                if exhausted or self._left <= 0 or (addresses and self.unpacked is None):
+                found = self.first and self.best is not None
+                if exhausted or found or self._left <= 0 or (addresses and self.unpacked is None):
                     break
                 outcome = self._solve(addresses=addresses, seconds=self._left)
                 if outcome.status in ("INFEASIBLE", "OPTIMAL"):
@@ -166,6 +172,7 @@ class _Search:
             seed=(self.seed or 0) + (0 if presolve else 1),
             workers=max(1, min(8, os.cpu_count() or 1)),
             presolve=presolve,
+            first=self.first,
         )
         return self.guard.solve(Job(self.problem, self.ht, options, self.best), take)
 
@@ -186,3 +193,45 @@ class _Search:
                     self.on_progress(simulated.makespan, self.bound)
             if not simulated.late and simulated.makespan <= solution.makespan:
                 return
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """Whether the model has no solution within a window, or else one that is a plan within it; maybe neither."""
+
+    refuted: bool
+    solution: tuple[Decision, Simulated] | None = None
+
+
+def refute(
+    guard: Guard,
+    problem: Problem,
+    bounds: Bounds,
+    evaluate: Evaluate,
+    upper: int,
+    seconds: float,
+    seed: int,
+    presolve: bool,
+    deterministic: bool,
+) -> Refutation:
+    """Ask CP-SAT for any plan of at most ``upper`` ticks: first with bytes only counted, then with addresses.
+
+    That a makespan is below the bounds of arithmetic is for these to exclude, so the window begins at zero.
+    """
+    if upper < 0:
+        return Refutation(True)
+    found: list[FlatSolution] = []
+    for addresses in (False, True):
+        options = FlatOptions(
+            addresses, upper, 0, seconds / 2, deterministic, seed, max(1, min(8, os.cpu_count() or 1)), presolve, True
+        )
+        outcome = guard.solve(Job(problem, bounds.heads_tails, options, None), found.append)
+        if outcome.status == "INFEASIBLE" and not found:
+            return Refutation(True)
+        for solution in found:
+            decision = decision_of(problem, solution) if broken_rule(problem, solution) is None else None
+            simulated = None if decision is None else evaluate(problem, decision)
+            if decision is not None and simulated is not None and not simulated.late and simulated.makespan <= upper:
+                return Refutation(False, (decision, simulated))
+        found.clear()
+    return Refutation(False)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from hexloom.hwmodels import cost
-from hexloom.hwmodels.quantity import format_bytes
 from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker, through_l2
@@ -71,11 +70,8 @@ class MatmulW4A16(Spec):
         m_chunk, n_chunk = self.m_chunk, self.n_chunk
         if m_chunk is None or n_chunk is None:
             chosen = ggml_chunks(self.m, self.k, self.n, self.weight_type, machine.available_vtcm_bytes)
-            if chosen is None:
-                raise InvalidInputError(
-                    f"task {self.name!r}: no chunk of {self.m} x {self.k} x {self.n} fits into "
-                    f"{format_bytes(machine.available_vtcm_bytes)} of VTCM; split k"
-                )
+            # Where no chunk fits, the smallest says how many bytes are short, and levers say what would help.
+            chosen = chosen or (TILE, TILE)
             m_chunk, n_chunk = m_chunk or chosen[0], n_chunk or chosen[1]
         if m_chunk % TILE or n_chunk % TILE:
             raise InvalidInputError(

@@ -8,8 +8,8 @@ from unit.small import buffer, held, move, on, problem, run
 
 from hexloom.formulations import heads_tails as module
 from hexloom.formulations import lifetimes
-from hexloom.formulations.bounds import WINDOW_LIMIT, Bound, lower_bounds
-from hexloom.formulations.heads_tails import Grid, engine_demands, heads_and_tails
+from hexloom.formulations.bounds import Bound, lower_bounds
+from hexloom.formulations.heads_tails import WINDOW_LIMIT, Grid, engine_demands, heads_and_tails
 from hexloom.formulations.problem import Engine
 
 if TYPE_CHECKING:

@@ -1,0 +1,121 @@
+"""From what the search found to a schedule: exact times, proof, gain, advice, notes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Literal
+
+from hexloom.formulations.ticks import whole
+from hexloom.hwmodels import Machine, format_bytes
+from hexloom.optimizer.attribution import advise, attribute
+from hexloom.optimizer.flips import with_flips
+from hexloom.optimizer.footprint import lost_double_buffering
+from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.schedule import BoundRow, Schedule, op_rows
+from hexloom.optimizer.sharing import acting_rule
+from hexloom.optimizer.simulate import simulate
+from hexloom.optimizer.workload import Workload
+
+if TYPE_CHECKING:
+    from hexloom.formulations.bounds import Bounds
+    from hexloom.formulations.configuration.certificate import Certificate
+    from hexloom.formulations.portfolio import Found
+    from hexloom.formulations.problem import Problem, Rule
+    from hexloom.formulations.ticks import Moment
+    from hexloom.optimizer.baselines import Baselines
+    from hexloom.optimizer.lower import Lowered
+
+CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
+"""What proves a bound, by its name; all others are arithmetic."""
+
+CLOSE = Fraction(1, 10**9)
+"""Part of a makespan below which two of them, one of them in floating point, are the same."""
+
+
+def all_bounds(bounds: Bounds, outcome: Found) -> tuple[BoundRow, ...]:
+    """Return the bounds, the best first; what search proved comes before the arithmetic only when it is larger."""
+    rows = [BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail) for b in bounds.found]
+    if outcome.search_bound > bounds.best.ticks:
+        detail = "CP-SAT finds nothing shorter, asked twice: with and without presolve, with two seeds"
+        if outcome.by_events:
+            detail = "the search over events was exhausted: nothing is shorter"
+        ticks = whole(Fraction(outcome.search_bound))
+        rows.insert(0, BoundRow(name="search", ticks=ticks, engine=bounds.best.engine, detail=detail))
+    return tuple(rows)
+
+
+def finished(
+    lowered: Lowered,
+    problem: Problem,
+    rule: Rule,
+    bounds: tuple[BoundRow, ...],
+    outcome: Found,
+    dual: Certificate | None,
+    found: Baselines,
+    work: Workload | Problem,
+    machine: Machine | None,
+    seed: int | None,
+    explained: bool,
+) -> Schedule:
+    """Return the schedule of the best decision in ``outcome``, not yet checked."""
+    assert outcome.best is not None
+    decision = outcome.best[0]
+    plan = make_plan(problem, decision)
+    timeline = simulate(problem, plan, rule)
+    bound = bounds[0].ticks
+    plan_bound: Moment = bound
+    if outcome.plan_bound > bound:
+        plan_bound = whole(Fraction(outcome.plan_bound))
+    if -CLOSE * timeline.makespan <= plan_bound - timeline.makespan <= CLOSE * timeline.makespan:
+        plan_bound = timeline.makespan  # the search counts in floats where ops slow each other
+    proven = timeline.makespan == plan_bound
+    bottleneck = bounds[0].engine
+    # Today's loops below the makespan break a deadline, or do not fit beside what is resident: no plan does that.
+    quoted = {
+        name: ticks if ticks is not None and ticks >= timeline.makespan else None
+        for name, ticks in (("serial", found.serial), ("existing", found.existing))
+    }
+    gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck, rule)
+    advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
+    if explained and advice is not None and machine is not None and isinstance(work, Workload):
+        advice = with_flips(advice, work, machine, problem, decision, plan, found, rule)
+    return Schedule(
+        name=problem.name,
+        tool=f"hexloom {version('hexloom')}",
+        machine=None if machine is None else machine.name,
+        machine_digest=None if machine is None else machine.digest(),
+        workload_digest=work.digest(),
+        contention=rule,
+        seed=seed,
+        status="OPTIMAL" if proven else "FEASIBLE",
+        optimal_in=("free_start" if timeline.makespan == bound else "event_driven") if proven else None,
+        makespan=timeline.makespan,
+        lower_bound=bound,
+        plan_bound=plan_bound,
+        certificate=CERTIFICATES.get(bounds[0].name, "arithmetic"),
+        dual=dual,
+        bounds=bounds,
+        baselines=quoted,
+        gain=gain,
+        advice=advice,
+        notes=(*_notes(problem, rule, timeline.makespan, bounds[0].name), *outcome.notes),
+        problem=lowered.problem,
+        plan=plan,
+        rows=op_rows(problem, timeline),
+    )
+
+
+def _notes(problem: Problem, rule: Rule, makespan: Moment, bottleneck: str) -> tuple[str, ...]:
+    """Return what arithmetic says of a scratchpad that never acts, or of one that takes the overlap away."""
+    at = 0
+    for buffer in sorted(problem.buffers, key=lambda b: (-b.align_bytes, -b.occupied_bytes)):
+        at = -(-at // buffer.align_bytes) * buffer.align_bytes + buffer.occupied_bytes
+    available = problem.scratchpad.available_bytes
+    if not 0 < at <= available or any(b.address is not None for b in problem.buffers):
+        lost = lost_double_buffering(problem, acting_rule(problem, rule), makespan, bottleneck)
+        return () if lost is None else (lost,)
+    return (
+        f"the scratchpad cannot bind: all buffers side by side take {format_bytes(at)} of {format_bytes(available)}; "
+        "it was left out of the search",
+    )
