@@ -38,8 +38,11 @@ EVENT_SHARE = 0.25
 LOCAL_SHARE_SMALL = 0.03
 """The same where the search over events, which is exact, comes next."""
 
-WINDOWS_OPS, WINDOWS_SHARE = 64, 0.7
+WINDOWS_OPS, WINDOWS_SHARE = 64, 0.6
 """From so many ops on buffers that do not all fit get their addresses window by window, in this part of the time."""
+
+LOST_GAP = Fraction(1, 20)
+"""Where windows end with a larger gap, list schedules that know addresses are tried too."""
 
 FLAT_OPS = 4000
 """Above so many ops the flat model is not built: it would not leave its presolve in the time of a solve."""
@@ -121,15 +124,15 @@ def _search(
         windows = WindowSearch(guard, problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)
         placed = windows.run(enough_gap)
         left = seconds * (1 - WINDOWS_SHARE) if seed is not None else seconds - (time.monotonic() - started)
-        if placed is not None:
-            # List schedules that know addresses are no match for it.
-            if not windows.interrupted and not _met(placed, bounds.best.ticks, enough_gap):
-                bounds = not_yet()
-            found_so_far = Found(placed, 0, windows.evaluations, False, windows.interrupted)
-            if windows.interrupted or left <= 0 or _met(placed, bounds.best.ticks, enough_gap):
-                return found_so_far
-            return _by_solver(guard, problem, bounds, evaluate, found_so_far, left, seed, on_progress)
-        seconds, started = left, time.monotonic()
+        if placed is not None and not windows.interrupted and not _met(placed, bounds.best.ticks, enough_gap):
+            bounds, sharpen = not_yet(), None
+        so_far = Found(placed, 0, windows.evaluations, False, windows.interrupted)
+        if windows.interrupted or _met(placed, bounds.best.ticks, enough_gap):
+            return so_far
+        if _met(placed, bounds.best.ticks, LOST_GAP):
+            return _by_solver(guard, problem, bounds, evaluate, so_far, left, seed, on_progress) if left > 0 else so_far
+        incumbents = (*incumbents, *(() if placed is None else (placed[0],)))
+        seconds, started, share = left, time.monotonic(), LOCAL_SHARE_LARGE
     limit = Limit(seconds * share, deterministic=seed is not None)
     local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress, enough_gap)
     found = local.run(incumbents, not_yet)
@@ -159,8 +162,8 @@ def _search(
         if events.interrupted:
             return Found(best, 0, found.evaluations, False, True, plan_bound=plan_bound)
         left = left - share if seed is not None else seconds - (time.monotonic() - started)
-    found_so_far = Found(best, 0, found.evaluations, False, False, plan_bound=plan_bound)
-    return _by_solver(guard, problem, local.bounds, evaluate, found_so_far, left, seed, on_progress)
+    so_far = Found(best, 0, found.evaluations, False, False, plan_bound=plan_bound)
+    return _by_solver(guard, problem, local.bounds, evaluate, so_far, left, seed, on_progress)
 
 
 def _by_solver(

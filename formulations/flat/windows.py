@@ -56,6 +56,9 @@ POLICIES, POLICY_SHARE = 36, 0.15
 FIRST_SHARE = 0.8
 """Part of what is left for the addresses of one schedule."""
 
+WORTH = 1.1
+"""Schedules that are longer than the shortest by more than this factor are not worth the time."""
+
 
 class WindowSearch:
     """Find plans window by window, for at most ``seconds``; counted in limits of what was asked with a ``seed``."""
@@ -95,18 +98,29 @@ class WindowSearch:
         return self.best
 
     def _place_all(self) -> FlatSolution | None:
-        """Give addresses to one schedule after the other, and return the shortest that got them."""
+        """Give addresses to one schedule after the other, those that got none again; return the shortest with some."""
         placed: FlatSolution | None = None
+        waiting: list[FlatSolution] = []
         for times in self._schedules():
-            if self._met or self.budget.left < LEAST_S:
+            if waiting and times.makespan > WORTH * waiting[0].makespan:
                 break
-            if self.best is not None and times.makespan >= self.best[1].makespan:
+            waiting.append(times)
+            if self._met or self.budget.left < LEAST_S or self._is_longer(times):
                 break
             found = self.place(times, self.budget.left * (1 - FIRST_SHARE))
             if found is not None:
                 self._offer(found)
                 placed = found if placed is None or found.makespan < placed.makespan else placed
+        while placed is None and waiting and self.budget.left > LEAST_S:
+            # Every question has a seed of its own: what found no place before may find one now.
+            waiting.append(waiting.pop(0))
+            placed = self.place(waiting[-1])
+            if placed is not None:
+                self._offer(placed)
         return placed
+
+    def _is_longer(self, times: FlatSolution) -> bool:
+        return self.best is not None and times.makespan >= self.best[1].makespan
 
     @property
     def _met(self) -> bool:
