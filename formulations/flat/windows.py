@@ -19,6 +19,7 @@ from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Guard, Job
 from hexloom.formulations.flat.model import FlatOptions, FlatSolution
 from hexloom.formulations.flat.verify import broken_rule
+from hexloom.formulations.greedy import list_from
 from hexloom.formulations.late_starts import late_starts
 from hexloom.formulations.limit import OPS_PER_SECOND, Budget
 from hexloom.formulations.packing import pack
@@ -50,8 +51,11 @@ OVERDRAW = 2.5
 TRIES = 6
 """How often in a row a window may find no place before the schedule is given up."""
 
-POLICIES, POLICY_SHARE = 36, 0.15
+POLICIES, POLICY_SHARE = 36, 0.12
 """Policies from which schedules come, and the part of the time for them."""
+
+INSURED, WITH_ADDRESSES = 2, 1
+"""Of so many of them there is a plan by list scheduling with addresses, and the step that makes it."""
 
 FIRST_SHARE = 0.8
 """Part of what is left for the addresses of one schedule."""
@@ -146,7 +150,13 @@ class WindowSearch:
                 found.append(counted)
             if self.budget.left < until:
                 break
-        for counted in sorted(found, key=lambda counted: counted.now):
+        found.sort(key=lambda counted: counted.now)
+        for counted in found[:INSURED]:
+            listed = list_from(self.problem, counted.policy, WITH_ADDRESSES, WITH_ADDRESSES)
+            self.budget.spend(len(self.problem.ops) / OPS_PER_SECOND)
+            if listed is not None:
+                self._judge(listed.decision)
+        for counted in found:
             yield with_short_lives(self.problem, counted)
 
     def place(self, times: FlatSolution, spare: float = 0.0) -> FlatSolution | None:
@@ -203,22 +213,33 @@ class WindowSearch:
 
     def _solve(self, times: FlatSolution, stretch: Stretch, seconds: float) -> FlatSolution | None:
         """Solve a stretch in its order, then, if that is late, freely from what came of it."""
-        found = self._ask(times, stretch, min(SEQUENCE_S, seconds), sequence=True)
+        found = self._ask(times, stretch, min(SEQUENCE_S, seconds), goal=times.makespan, sequence=True)
         if found is not None and found.makespan <= times.makespan:
             return found
         limit = RETRY_S if found is None else FREE_S
-        return self._ask(found or times, stretch, min(limit, seconds)) or found
+        return self._ask(found or times, stretch, min(limit, seconds), goal=times.makespan) or found
 
     def _ask(
-        self, times: FlatSolution, stretch: Stretch, seconds: float, *, sequence: bool = False, keep: bool = False
+        self,
+        times: FlatSolution,
+        stretch: Stretch,
+        seconds: float,
+        *,
+        goal: int = 0,
+        sequence: bool = False,
+        keep: bool = False,
     ) -> FlatSolution | None:
-        """Solve a stretch; with ``keep`` all other addresses stay, and only what is no later is looked for."""
+        """Solve a stretch until the makespan is ``goal``.
+
+        With ``keep`` all other addresses stay, and the earliest is looked for that is no later than now.
+        """
         piece = cut(self.problem, self.bounds.heads_tails, times, stretch, self._firm, keep=keep)
         self._asked += 1
         options = FlatOptions(
             addresses=True,
             upper=times.makespan + (0 if keep else stretch.reach - stretch.begin),
-            lower=max(min(self._lower, times.makespan), times.makespan - stretch.shift),
+            # What only needs addresses ends at once when it gets them without delay.
+            lower=max(min(self._lower, times.makespan) if keep else goal, times.makespan - stretch.shift),
             seconds=seconds,
             deterministic=self.seed is not None,
             seed=(self.seed or 0) + self._asked,
@@ -238,14 +259,18 @@ class WindowSearch:
             decision = decision_of(self.problem, times, hold_transfers=hold, late_issues=late)
             if decision is None:
                 continue
-            simulated = self.evaluate(self.problem, decision)
-            self.evaluations += 1
-            if not simulated.late and (self.best is None or simulated.makespan < self.best[1].makespan):
-                self.best = decision, simulated
-                if self.on_progress is not None:
-                    self.on_progress(simulated.makespan, self._lower)
-            if simulated.makespan <= times.makespan:
+            if self._judge(decision).makespan <= times.makespan:
                 return
+
+    def _judge(self, decision: Decision) -> Simulated:
+        """Keep the plan if it is better than the best."""
+        simulated = self.evaluate(self.problem, decision)
+        self.evaluations += 1
+        if not simulated.late and (self.best is None or simulated.makespan < self.best[1].makespan):
+            self.best = decision, simulated
+            if self.on_progress is not None:
+                self.on_progress(simulated.makespan, self._lower)
+        return simulated
 
 
 def counted_schedule(problem: Problem, policy: Policy) -> Dispatch | None:
