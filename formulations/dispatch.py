@@ -67,6 +67,9 @@ class Dispatch:
             self.missing[after] += 1
         self.foresight = Foresight(problem, policy.priority, self.missing) if policy.foresight else None
         self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
+        self.start: list[float] = [0] * n
+        self.moved: list[float] = [0] * n
+        self.known: list[float] = [0] * n
         counted = ("pipe", "share")
         self.busy_until: dict[str, list[float]] = {
             e.name: [self.now] * e.units for e in problem.engines if e.kind not in counted
@@ -321,6 +324,7 @@ class Dispatch:
     def _start(self, i: int, units: tuple[tuple[int, ...], ...]) -> None:
         mode = self.modes[i]
         self.actions.append(i)
+        self.start[i] = self.moved[i] = self.now
         self.shares.start(i, mode, self.now)
         self.caps.start(i, mode)
         self.units[i] = units
@@ -399,6 +403,7 @@ class Dispatch:
             if not full.isdisjoint(uses) or any(self.pipe_units[pipe] < use.units for pipe, use in uses.items()):
                 left.append(item)
                 continue
+            self.moved[i] = self.now
             mode = self.modes[i]
             slowed = self.work.shares(mode)
             for pipe, use in uses.items():
@@ -420,6 +425,7 @@ class Dispatch:
 
     def _finish(self, i: int) -> None:
         self.unfinished -= 1
+        self.known[i] = self.now
         self.shares.end(i)
         self.caps.end(i)
         self.scratch.finish(i)

@@ -44,3 +44,21 @@ class Limit:
         if self.deterministic:
             return self.spent_ops >= self.seconds * OPS_PER_SECOND
         return time.monotonic() - self._started >= self.seconds
+
+
+class Budget:
+    """Seconds that are left: of wall time, or, when ``counted``, of the limits of all that was asked for."""
+
+    def __init__(self, seconds: float, *, counted: bool) -> None:
+        self._seconds, self._counted = seconds, counted
+        self._spent = 0.0
+        self._started = time.monotonic()
+
+    def spend(self, seconds: float) -> None:
+        """Count what something may take."""
+        self._spent += seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self._seconds - (self._spent if self._counted else time.monotonic() - self._started)

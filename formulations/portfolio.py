@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, 
 from hexloom.formulations.fixed_order import drop_useless_guards
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.search import search_flat
+from hexloom.formulations.flat.windows import WindowSearch
 from hexloom.formulations.local_search import Limit, LocalSearch
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ EVENT_SHARE = 0.25
 
 LOCAL_SHARE_SMALL = 0.03
 """The same where the search over events, which is exact, comes next."""
+
+WINDOWS_OPS, WINDOWS_SHARE = 64, 0.75
+"""From so many ops on buffers that do not all fit get their addresses window by window, in this part of the time."""
+
+LOST_GAP = Fraction(1, 20)
+"""Where windows end with a larger gap, list schedules that know addresses are tried too."""
 
 FLAT_OPS = 4000
 """Above so many ops the flat model is not built: it would not leave its presolve in the time of a solve."""
@@ -105,18 +112,33 @@ def _search(
     def not_yet() -> Bounds:
         # The solver loads while bounds are sharpened and the local search runs; easy problems need neither.
         nonlocal guard
-        guard = stack.enter_context(Guard()) if flat else None
+        if flat and guard is None:
+            guard = stack.enter_context(Guard())
         return bounds if sharpen is None else sharpen()
 
     share = 1.0 if not flat else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
     if flat and len(problem.ops) <= EVENT_OPS:
         share = LOCAL_SHARE_SMALL
+    if flat and _needs_windows(problem):
+        guard = stack.enter_context(Guard())
+        windows = WindowSearch(guard, problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)
+        placed = windows.run(enough_gap)
+        left = seconds * (1 - WINDOWS_SHARE) if seed is not None else seconds - (time.monotonic() - started)
+        if placed is not None and not windows.interrupted and not _met(placed, bounds.best.ticks, enough_gap):
+            bounds, sharpen = not_yet(), None
+        so_far = Found(placed, 0, windows.evaluations, False, windows.interrupted)
+        if windows.interrupted or _met(placed, bounds.best.ticks, enough_gap):
+            return so_far
+        if _met(placed, bounds.best.ticks, LOST_GAP):
+            return _by_solver(guard, problem, bounds, evaluate, so_far, left, seed, on_progress) if left > 0 else so_far
+        incumbents = (*incumbents, *(() if placed is None else (placed[0],)))
+        seconds, started, share = left, time.monotonic(), LOCAL_SHARE_LARGE
     limit = Limit(seconds * share, deterministic=seed is not None)
     local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress, enough_gap)
     found = local.run(incumbents, not_yet)
     best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
     lower = local.bounds.best.ticks
-    proven = best is not None and best[1].makespan - lower <= enough_gap * best[1].makespan
+    proven = _met(best, lower, enough_gap)
     left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)
     if guard is None or proven or found.proven_infeasible or limit.interrupted or left <= 0:
         return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
@@ -140,16 +162,41 @@ def _search(
         if events.interrupted:
             return Found(best, 0, found.evaluations, False, True, plan_bound=plan_bound)
         left = left - share if seed is not None else seconds - (time.monotonic() - started)
-    improved = search_flat(guard, problem, bounds.heads_tails, evaluate, best, int(lower), left, seed, on_progress)
+    so_far = Found(best, 0, found.evaluations, False, False, plan_bound=plan_bound)
+    return _by_solver(guard, problem, local.bounds, evaluate, so_far, left, seed, on_progress)
+
+
+def _by_solver(
+    guard: Guard,
+    problem: Problem,
+    bounds: Bounds,
+    evaluate: Evaluate,
+    found: Found,
+    seconds: float,
+    seed: int | None,
+    on_progress: Callable[[float, float], None] | None,
+) -> Found:
+    """Improve what was found with CP-SAT on the whole problem, for ``seconds``."""
+    lower = int(bounds.best.ticks)
+    improved = search_flat(guard, problem, bounds.heads_tails, evaluate, found.best, lower, seconds, seed, on_progress)
+    best = found.best
     if improved.decision is not None and improved.simulated is not None:
         best = improved.decision, improved.simulated
-    bound = improved.bound if improved.bound > lower else 0
-    return Found(
-        best,
-        bound,
-        found.evaluations,
-        improved.infeasible,
-        improved.interrupted,
+    return replace(
+        found,
+        best=best,
+        search_bound=improved.bound if improved.bound > lower else 0,
+        proven_infeasible=improved.infeasible,
+        interrupted=improved.interrupted,
         notes=improved.notes,
-        plan_bound=plan_bound,
     )
+
+
+def _met(best: tuple[Decision, Simulated] | None, lower: float | Fraction, enough_gap: Fraction) -> bool:
+    return best is not None and best[1].makespan - lower <= enough_gap * best[1].makespan
+
+
+def _needs_windows(problem: Problem) -> bool:
+    """Whether the problem is too large to be solved as a whole, and its buffers do not fit side by side."""
+    together = sum(buffer.occupied_bytes for buffer in problem.buffers)
+    return len(problem.ops) >= WINDOWS_OPS and together > problem.scratchpad.available_bytes

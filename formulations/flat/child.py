@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hexloom.formulations.flat.guard import Offsets
 from hexloom.formulations.flat.model import FlatModel
 from hexloom.formulations.flat.slowed_model import SlowedModel
+from hexloom.formulations.flat.window_model import WindowModel
 from hexloom.formulations.packing.rectangles import RectanglesJob, solve_rectangles
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ def model_of(job: Job) -> FlatModel:
     """Build the model of a job."""
     if job.slowing is not None:
         return SlowedModel(job.problem, job.options, job.slowing)
+    if job.window is not None:
+        window_model = WindowModel(job.problem, job.heads_tails, job.options, job.window)
+        window_model.hint()
+        return window_model
     return FlatModel(job.problem, job.heads_tails, job.options)
 
 

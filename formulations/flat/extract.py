@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
 
 
-def decision_of(problem: Problem, solution: FlatSolution, *, hold_transfers: bool = False) -> Decision | None:
+def decision_of(
+    problem: Problem, solution: FlatSolution, *, hold_transfers: bool = False, late_issues: bool = True
+) -> Decision | None:
     """Return the decision with the order, the units and the addresses of ``solution``.
 
+    With ``late_issues`` transfers are issued right before they move, else when the solution says so.
     With ``hold_transfers`` a transfer that the solution starts later than it could waits for the last op that ends
     before: issued earlier it might be served before others that the solution serves first.
 
@@ -26,7 +29,7 @@ def decision_of(problem: Problem, solution: FlatSolution, *, hold_transfers: boo
     front.
     """
     units = _units(problem, solution)
-    starts = _late_issues(problem, solution, units)
+    starts = _late_issues(problem, solution, units) if late_issues else solution.start
     rank = {op: k for k, op in enumerate(problem.topological_order)}
     actions: list[tuple[int, int, bool, int, int]] = []
     for i, op in enumerate(problem.ops):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.decision import Decision, Simulated
     from hexloom.formulations.flat.slowed_model import Slowing
+    from hexloom.formulations.flat.window_model import Window
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.packing.rectangles import RectanglesJob
     from hexloom.formulations.problem import Problem
@@ -31,13 +32,17 @@ START_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One model to solve, from an incumbent when there is one; with ``slowing`` limits are in its parts of a tick."""
+    """One model to solve, from an incumbent when there is one.
+
+    With ``slowing`` limits are in its parts of a tick. With a ``window`` only that is solved, from what it was before.
+    """
 
     problem: Problem
     heads_tails: HeadsTails
     options: FlatOptions
     incumbent: tuple[Decision, Simulated] | None
     slowing: Slowing | None = None
+    window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)

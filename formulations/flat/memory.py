@@ -6,37 +6,75 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ortools.sat.python import cp_model
 
-    from hexloom.formulations.flat.variables import FlatVars
+    from hexloom.formulations.flat.variables import Affine, FlatVars
     from hexloom.formulations.problem import Problem
+
+MOST_USERS = 8
+"""Of a buffer with more users it is not asked who must be first or last."""
 
 
 @dataclass
 class Life:
-    """Lifetime of one buffer: an interval from the start of its first user to the end of the last."""
+    """Lifetime of one buffer: an interval from the start of its first user to the end of the last.
+
+    ``own`` are the variables made for it, with what they stand for: ``born``, ``died`` or ``size``.
+    """
 
     buffer: int
     interval: cp_model.IntervalVar
-    born: cp_model.IntVar
-    size: cp_model.IntVar
-    died: cp_model.IntVar
+    own: dict[str, cp_model.IntVar]
 
 
-def add_lifetimes(model: cp_model.CpModel, problem: Problem, variables: FlatVars, upper: int) -> list[Life]:
-    """Create a lifetime per buffer with ``born <= start(u)`` and ``died >= known(u)`` for every user u."""
+Ends = tuple[int | None, int | None]
+"""The op that starts first and the one that ends last, where this is known beforehand."""
+
+
+def ends_by_precedence(problem: Problem, users: Sequence[int]) -> Ends:
+    """Return the user that all other users wait for, and the one that waits for all others, each directly."""
+    if len(users) > MOST_USERS:
+        return None, None
+    first = [u for u in users if all(u == other or u in problem.predecessors[other] for other in users)]
+    last = [u for u in users if all(u == other or other in problem.predecessors[u] for other in users)]
+    return next(iter(first), None), next(iter(last), None)
+
+
+def add_lifetimes(
+    model: cp_model.CpModel,
+    problem: Problem,
+    variables: FlatVars,
+    upper: int,
+    ends: Callable[[Problem, Sequence[int]], Ends] = ends_by_precedence,
+) -> list[Life]:
+    """Create a lifetime per buffer with ``born <= start(u)`` and ``died >= known(u)`` for every user u.
+
+    Where ``ends`` knows who is first or last, the life begins and ends with these, and needs no variable for it.
+    """
     lives: list[Life] = []
     for b, buffer in enumerate(problem.buffers):
         if buffer.resident or not buffer.ops or buffer.occupied_bytes == 0:
             continue
-        users = [variables.ops[problem.op_index[name]] for name in dict.fromkeys(buffer.ops)]
-        born = model.new_int_var(0, upper, f"born:{buffer.name}")
-        died = model.new_int_var(0, upper, f"died:{buffer.name}")
-        size = model.new_int_var(0, upper, f"life:{buffer.name}")
-        for user in users:
-            model.add(born <= user.start)
-            model.add(died >= user.known)
-        lives.append(Life(b, model.new_interval_var(born, size, died, f"alive:{buffer.name}"), born, size, died))
+        users = [problem.op_index[name] for name in dict.fromkeys(buffer.ops)]
+        first, last = ends(problem, users)
+        own = {"size": model.new_int_var(0, upper, f"life:{buffer.name}")}
+        born: Affine
+        died: Affine
+        if first is None:
+            born = own["born"] = model.new_int_var(0, upper, f"born:{buffer.name}")
+            for u in users:
+                model.add(born <= variables.ops[u].start)
+        else:
+            born = variables.ops[first].start
+        if last is None:
+            died = own["died"] = model.new_int_var(0, upper, f"died:{buffer.name}")
+            for u in users:
+                model.add(died >= variables.ops[u].known)
+        else:
+            died = variables.ops[last].known
+        lives.append(Life(b, model.new_interval_var(born, own["size"], died, f"alive:{buffer.name}"), own))
     return lives
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ortools.sat.python import cp_model
 
 from hexloom.formulations.flat.engines import UnitChoice, add_engines
-from hexloom.formulations.flat.memory import Life, add_addresses, add_bytes, add_lifetimes
+from hexloom.formulations.flat.memory import Ends, Life, add_addresses, add_bytes, add_lifetimes, ends_by_precedence
 from hexloom.formulations.flat.precedence import add_deadlines, add_precedences
-from hexloom.formulations.flat.variables import FlatVars, add_variables
+from hexloom.formulations.flat.variables import FlatVars, add_variables, hint_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,25 +63,31 @@ class FlatModel:
         self.choices: list[UnitChoice] = add_engines(self.model, problem, self.variables)
         add_precedences(self.model, problem, self.variables)
         add_deadlines(self.model, problem, self.variables)
-        self.lives: list[Life] = add_lifetimes(self.model, problem, self.variables, options.upper)
+        self.lives: list[Life] = add_lifetimes(self.model, problem, self.variables, options.upper, self.ends)
         add_bytes(self.model, problem, self.lives)
-        self.addresses = add_addresses(self.model, problem, self.lives, options.upper) if options.addresses else None
+        self.addresses = self.add_addresses(self.lives) if options.addresses else None
         self.model.minimize(self.variables.makespan)
 
     def add_variables(self, ht: HeadsTails) -> FlatVars:
         """Create the variables of all ops."""
         return add_variables(self.model, self.problem, ht, self.options.upper, self.options.lower)
 
+    def ends(self, problem: Problem, users: Sequence[int]) -> Ends:
+        """Say who of the ``users`` of a buffer must be first and last."""
+        return ends_by_precedence(problem, users)
+
+    def add_addresses(self, lives: list[Life]) -> dict[int, cp_model.IntVar]:
+        """Give every buffer an address."""
+        return add_addresses(self.model, self.problem, lives, self.options.upper)
+
     def hint(self, decision: Decision, simulated: Simulated) -> None:
         """Start the search from an incumbent, every variable included."""
         for i, of in enumerate(self.variables.ops):
-            self.model.add_hint(of.start, int(simulated.start[i]))
-            if of.moved is not None:
-                self.model.add_hint(of.moved, int(simulated.transfer_start[i]))
-            if isinstance(of.known, cp_model.IntVar) and of.known is not of.start:
-                self.model.add_hint(of.known, int(simulated.ended[i]))
-            if of.life is not None:
-                self.model.add_hint(of.life, int(simulated.ended[i] - simulated.start[i]))
+            hint_to(self.model, of.start, int(simulated.start[i]))
+            hint_to(self.model, of.moved, int(simulated.transfer_start[i]))
+            if of.known is not of.start:
+                hint_to(self.model, of.known, int(simulated.ended[i]))
+            hint_to(self.model, of.life, int(simulated.ended[i] - simulated.start[i]))
             for m, mode in enumerate(of.modes):
                 if not isinstance(mode.chosen, bool):
                     self.model.add_hint(mode.chosen, m == decision.modes[i])
@@ -103,9 +109,8 @@ class FlatModel:
         for life in self.lives:
             users = [self.problem.op_index[name] for name in self.problem.buffers[life.buffer].ops]
             born, died = min(start[u] for u in users), max(known[u] for u in users)
-            self.model.add_hint(life.born, born)
-            self.model.add_hint(life.died, died)
-            self.model.add_hint(life.size, died - born)
+            for name, variable in life.own.items():
+                self.model.add_hint(variable, {"born": born, "died": died, "size": died - born}[name])
 
     def solve(self, on_solution: Callable[[FlatSolution], None]) -> tuple[str, int]:
         """Search; return the status name and the best proven bound on the makespan."""

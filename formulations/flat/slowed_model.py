@@ -15,6 +15,7 @@ from hexloom.formulations.flat.overlap_terms import OverlapTerms
 from hexloom.formulations.flat.overlaps import Overlaps
 from hexloom.formulations.flat.slowdowns import add_slowdowns
 from hexloom.formulations.flat.slowed_variables import add_slowed_variables, in_parts
+from hexloom.formulations.flat.variables import hint_to
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -85,12 +86,10 @@ class SlowedModel(FlatModel):
             if mode.dma is None:
                 begin[i] = start[i] + mode.overhead_ticks
             assert of.work is not None and of.life is not None and isinstance(of.known, cp_model.IntVar)
-            if of.moved is not None:
-                self.model.add_hint(of.moved, moved[i])
-            pairs = [(of.start, start[i]), (of.known, known[i]), (of.life, known[i] - start[i])]
-            pairs += [(of.work.begin, begin[i]), (of.work.size, done[i] - begin[i]), (of.work.done, done[i])]
-            for variable, value in pairs:
-                self.model.add_hint(variable, value)
+            times = [(of.start, start[i]), (of.moved, moved[i]), (of.known, known[i]), (of.life, known[i] - start[i])]
+            times += [(of.work.begin, begin[i]), (of.work.size, done[i] - begin[i]), (of.work.done, done[i])]
+            for variable, value in times:
+                hint_to(self.model, variable, value)
             for m, of_mode in enumerate(of.modes):
                 if not isinstance(of_mode.chosen, bool):
                     self.model.add_hint(of_mode.chosen, m == decision.modes[i])

@@ -34,18 +34,18 @@ class Work:
 
 @dataclass
 class OpVars:
-    """One op.
+    """One op; where a part of the schedule is fixed, its times are numbers or differ by a constant from a variable.
 
     ``start``: it begins (a transfer: its issue). ``moved``: a transfer takes its pipes (else None). ``known``: the
     result can be used; for a transfer its owner has observed the end. ``life``: the time between, of a transfer that
     holds a share, and of any op that has ``work``: one that others can slow.
     """
 
-    start: cp_model.IntVar
-    moved: cp_model.IntVar | None
+    start: Affine
+    moved: Affine | None
     known: Affine
     modes: list[ModeVars]
-    life: cp_model.IntVar | None = None
+    life: Affine | None = None
     work: Work | None = None
 
 
@@ -84,7 +84,7 @@ def add_variables(model: cp_model.CpModel, problem: Problem, ht: HeadsTails, upp
             if any(m.mode.dma is not None for m in modes):
                 moved = model.new_int_var(earliest, latest, f"moved:{op.name}")
             for m in modes:
-                _bind(model, m, start, moved, known)
+                bind(model, m, start, moved, known)
         model.add(makespan >= known + tail)
         life: cp_model.IntVar | None = None
         if any(m.mode.dma is not None and problem.share_uses(m.mode) for m in modes):
@@ -94,9 +94,10 @@ def add_variables(model: cp_model.CpModel, problem: Problem, ht: HeadsTails, upp
     return FlatVars(found, makespan)
 
 
-def _bind(
+def bind(
     model: cp_model.CpModel, m: ModeVars, start: cp_model.IntVar, moved: cp_model.IntVar | None, known: cp_model.IntVar
 ) -> None:
+    """Ensure that, when ``m`` is chosen, an op takes its duration, and a transfer at least what its steps take."""
     dma = m.mode.dma
     if dma is None:
         rows = [known == start + m.mode.duration_ticks]
@@ -109,3 +110,9 @@ def _bind(
         constraint = model.add(row)
         if m.chosen is not True:
             constraint.only_enforce_if(m.chosen)
+
+
+def hint_to(model: cp_model.CpModel, of: Affine | None, value: int) -> None:
+    """Hint ``value`` for a time of an op that is a variable of its own."""
+    if isinstance(of, cp_model.IntVar):
+        model.add_hint(of, value)

@@ -1,0 +1,290 @@
+"""Large problems in a tight scratchpad: a schedule that counts bytes gets its addresses window by window.
+
+A list schedule that only counts bytes is often near the bound, but its lifetimes cannot be packed: a little has to
+move, somewhere. The windows go from left to right; in each a few dozen ops are solved with addresses, first in their
+order, which soon finds a place for all, then freely. What comes later moves as one by what the window could not avoid.
+Afterwards the same windows, begun from what was found, look for what can be done earlier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.dispatch import Dispatch
+from hexloom.formulations.flat.cut import Stretch, cut, named_units, put_back, stretch_at
+from hexloom.formulations.flat.extract import decision_of
+from hexloom.formulations.flat.guard import Guard, Job
+from hexloom.formulations.flat.model import FlatOptions, FlatSolution
+from hexloom.formulations.flat.verify import broken_rule
+from hexloom.formulations.greedy import list_from
+from hexloom.formulations.late_starts import late_starts
+from hexloom.formulations.limit import OPS_PER_SECOND, Budget
+from hexloom.formulations.packing.fixed_times import pack
+from hexloom.formulations.scratch_state import ScratchState
+from hexloom.formulations.starts import due_policies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hexloom.formulations.bounds import Bounds
+    from hexloom.formulations.decision import Decision, Evaluate, Simulated
+    from hexloom.formulations.policy import Policy
+    from hexloom.formulations.problem import Problem
+
+    Best = tuple[Decision, Simulated]
+
+WINDOW_OPS, STEP = 40, 20
+"""Ops of a window, of which more take too long and fewer cannot make way for each other; and from one to the next."""
+
+SEQUENCE_S, FREE_S, RETRY_S = 1.0, 0.6, 2.0
+"""Seconds for a window in its order, for any order after that, and for any order where its own has no place."""
+
+LEAST_S = 0.1
+"""With less time for a window nothing comes of it."""
+
+OVERDRAW = 2.5
+"""Times its share of what is left that a window may take: most need much less."""
+
+TRIES = 6
+"""How often in a row a window may find no place before the schedule is given up."""
+
+POLICIES, POLICY_SHARE = 36, 0.12
+"""Policies from which schedules come, and the part of the time for them."""
+
+INSURED, WITH_ADDRESSES = 2, 1
+"""Of so many of them there is a plan by list scheduling with addresses, and the step that makes it."""
+
+FIRST_SHARE = 0.8
+"""Part of what is left for the addresses of one schedule."""
+
+WORTH = 1.1
+"""Schedules that are longer than the shortest by more than this factor are not worth the time."""
+
+
+class WindowSearch:
+    """Find plans window by window, for at most ``seconds``; counted in limits of what was asked with a ``seed``."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        problem: Problem,
+        bounds: Bounds,
+        evaluate: Evaluate,
+        seconds: float,
+        seed: int | None,
+        on_progress: Callable[[float, float], None] | None = None,
+    ) -> None:
+        self.guard, self.problem, self.bounds, self.evaluate = guard, problem, bounds, evaluate
+        self.best: Best | None = None
+        self.budget = Budget(seconds, counted=seed is not None)
+        self.seed = seed
+        self.on_progress = on_progress
+        self._lower = int(bounds.best.ticks)
+        self._asked = 0
+        self._enough_gap = Fraction(0)
+        self.interrupted = False
+        self.evaluations = 0
+        self._firm = frozenset(b for b in range(len(problem.buffers)) if self._tiles(b) > 1)
+
+    def run(self, enough_gap: Fraction = Fraction(0)) -> Best | None:
+        """Return the best plan found; one at most ``enough_gap`` of its makespan above the bound ends the search."""
+        self._enough_gap = enough_gap
+        try:
+            placed = self._place_all()
+            while placed is not None and self.budget.left > LEAST_S and not self._met:
+                placed = self.sweep(placed)
+                self._offer(placed)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return self.best
+
+    def _place_all(self) -> FlatSolution | None:
+        """Give addresses to one schedule after the other, those that got none again; return the shortest with some."""
+        placed: FlatSolution | None = None
+        waiting: list[FlatSolution] = []
+        for times in self._schedules():
+            if waiting and times.makespan > WORTH * waiting[0].makespan:
+                break
+            waiting.append(times)
+            if self._met or self.budget.left < LEAST_S or self._is_longer(times):
+                break
+            found = self.place(times, self.budget.left * (1 - FIRST_SHARE))
+            if found is not None:
+                self._offer(found)
+                placed = found if placed is None or found.makespan < placed.makespan else placed
+        while placed is None and waiting and self.budget.left > LEAST_S:
+            # Every question has a seed of its own: what found no place before may find one now.
+            waiting.append(waiting.pop(0))
+            placed = self.place(waiting[-1])
+            if placed is not None:
+                self._offer(placed)
+        return placed
+
+    def _is_longer(self, times: FlatSolution) -> bool:
+        return self.best is not None and times.makespan >= self.best[1].makespan
+
+    @property
+    def _met(self) -> bool:
+        return self.best is not None and self._is_enough(self.best[1].makespan)
+
+    def _is_enough(self, makespan: float) -> bool:
+        return makespan - self._lower <= self._enough_gap * makespan
+
+    def _schedules(self) -> Iterator[FlatSolution]:
+        """Yield schedules that count bytes, the shortest first."""
+        until = self.budget.left * (1 - POLICY_SHARE)
+        modes = tuple(
+            min(range(len(op.modes)), key=lambda m, op=op: (op.modes[m].duration_ticks, m))  # type: ignore[misc]
+            for op in self.problem.ops
+        )
+        found: list[Dispatch] = []
+        for policy in islice(due_policies(self.problem, self.bounds, modes), POLICIES):
+            self.budget.spend(len(self.problem.ops) / OPS_PER_SECOND)
+            counted = counted_schedule(self.problem, policy)
+            if counted is not None and self._is_enough(counted.now):
+                yield with_short_lives(self.problem, counted)
+            elif counted is not None:
+                found.append(counted)
+            if self.budget.left < until:
+                break
+        found.sort(key=lambda counted: counted.now)
+        for counted in found[:INSURED]:
+            listed = list_from(self.problem, counted.policy, WITH_ADDRESSES, WITH_ADDRESSES)
+            self.budget.spend(len(self.problem.ops) / OPS_PER_SECOND)
+            if listed is not None:
+                self._judge(listed.decision)
+        for counted in found:
+            yield with_short_lives(self.problem, counted)
+
+    def place(self, times: FlatSolution, spare: float = 0.0) -> FlatSolution | None:
+        """Return the schedule with addresses for all buffers, a little later where it must.
+
+        None where a window finds no place, or the budget would fall below ``spare``.
+        """
+        lives = [self._life(times, b) for b in range(len(self.problem.buffers))]
+        offsets = pack(self.problem, lives)
+        if offsets is not None:
+            return replace(times, offsets=dict(enumerate(offsets)))
+        offsets = pack(self.problem, [life if b in self._firm else (0, 0) for b, life in enumerate(lives)])
+        if offsets is None:
+            return None
+        times = replace(times, offsets={b: offsets[b] for b in sorted(self._firm)})
+        n, at, failed = len(times.start), 0, 0
+        while self.budget.left > spare + LEAST_S:
+            windows = max(1.0, (n - at) / STEP - 1)
+            found = self._solve(
+                times, stretch_at(times, at, WINDOW_OPS), OVERDRAW * (self.budget.left - spare) / windows
+            )
+            if found is None:
+                failed += 1
+                if failed > TRIES:
+                    return None
+                at = max(0, at - STEP * failed // 2)
+                continue
+            failed = max(0, failed - 1)
+            times = found
+            if at + WINDOW_OPS >= n:
+                return times
+            at += STEP
+        return None
+
+    def sweep(self, times: FlatSolution) -> FlatSolution:
+        """Return a schedule that is not longer, after every window was solved once more."""
+        for at in range(0, max(1, len(times.start) - STEP), STEP):
+            if self.budget.left < LEAST_S or times.makespan <= self._lower:
+                break
+            found = self._ask(times, stretch_at(times, at, WINDOW_OPS), min(FREE_S, self.budget.left), keep=True)
+            if found is not None and found.makespan <= times.makespan:
+                times = found
+        return times
+
+    def _tiles(self, b: int) -> int:
+        users = [self.problem.ops[self.problem.op_index[name]] for name in self.problem.buffers[b].ops]
+        return len({(op.task, op.tile) for op in users})
+
+    def _life(self, times: FlatSolution, b: int) -> tuple[int, int]:
+        if self.problem.buffers[b].resident:
+            return -1, times.makespan + 1
+        users = [self.problem.op_index[name] for name in self.problem.buffers[b].ops]
+        return min((times.start[u] for u in users), default=0), max((times.known[u] for u in users), default=0)
+
+    def _solve(self, times: FlatSolution, stretch: Stretch, seconds: float) -> FlatSolution | None:
+        """Solve a stretch in its order, then, if that is late, freely from what came of it."""
+        found = self._ask(times, stretch, min(SEQUENCE_S, seconds), goal=times.makespan, sequence=True)
+        if found is not None and found.makespan <= times.makespan:
+            return found
+        limit = RETRY_S if found is None else FREE_S
+        return self._ask(found or times, stretch, min(limit, seconds), goal=times.makespan) or found
+
+    def _ask(
+        self,
+        times: FlatSolution,
+        stretch: Stretch,
+        seconds: float,
+        *,
+        goal: int = 0,
+        sequence: bool = False,
+        keep: bool = False,
+    ) -> FlatSolution | None:
+        """Solve a stretch until the makespan is ``goal``.
+
+        With ``keep`` all other addresses stay, and the earliest is looked for that is no later than now.
+        """
+        piece = cut(self.problem, self.bounds.heads_tails, times, stretch, self._firm, keep=keep)
+        self._asked += 1
+        options = FlatOptions(
+            addresses=True,
+            upper=times.makespan + (0 if keep else stretch.reach - stretch.begin),
+            # What only needs addresses ends at once when it gets them without delay.
+            lower=max(min(self._lower, times.makespan) if keep else goal, times.makespan - stretch.shift),
+            seconds=seconds,
+            deterministic=self.seed is not None,
+            seed=(self.seed or 0) + self._asked,
+            workers=1,
+            presolve=False,
+        )
+        self.budget.spend(seconds)
+        window = replace(piece.window, sequence=sequence)
+        found = self.guard.solve(Job(piece.problem, piece.heads_tails, options, None, window=window)).solution
+        return None if found is None else put_back(times, piece, found)
+
+    def _offer(self, times: FlatSolution) -> None:
+        """Keep the plan with these times if it is better than the best: the solver is not believed."""
+        if broken_rule(self.problem, times) is not None:
+            return
+        for hold, late in ((False, False), (False, True), (True, True)):
+            decision = decision_of(self.problem, times, hold_transfers=hold, late_issues=late)
+            if decision is None:
+                continue
+            if self._judge(decision).makespan <= times.makespan:
+                return
+
+    def _judge(self, decision: Decision) -> Simulated:
+        """Keep the plan if it is better than the best."""
+        simulated = self.evaluate(self.problem, decision)
+        self.evaluations += 1
+        if not simulated.late and (self.best is None or simulated.makespan < self.best[1].makespan):
+            self.best = decision, simulated
+            if self.on_progress is not None:
+                self.on_progress(simulated.makespan, self._lower)
+        return simulated
+
+
+def counted_schedule(problem: Problem, policy: Policy) -> Dispatch | None:
+    """Return what ``policy`` leads to when bytes are counted and addresses left open."""
+    scratch = ScratchState(
+        problem, None, careful=policy.careful, depth=policy.depth, turns=policy.turns, reserve=policy.reserve
+    )
+    dispatch = Dispatch(problem, policy, scratch)
+    return dispatch if dispatch.run() else None
+
+
+def with_short_lives(problem: Problem, counted: Dispatch) -> FlatSolution:
+    """Return the times of a schedule, with lives of buffers as short as it leaves them."""
+    start, moved, known = (tuple(map(int, of)) for of in (counted.start, counted.moved, counted.known))
+    start, moved, known = late_starts(problem, counted.chosen, counted.units, (start, moved, known))
+    units = named_units(problem, counted.chosen, counted.units)
+    return FlatSolution(start, moved, known, tuple(counted.chosen), units, None, int(counted.now))
