@@ -6,13 +6,14 @@ The simulator has a twin of this: formulations cannot ask it while they decide.
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.speeds import NOT_SHARING
 
 if TYPE_CHECKING:
-    from hexloom.formulations.mode import Mode
+    from hexloom.formulations.mode import Mode, Use
     from hexloom.formulations.speeds import Speeds
 
 BLUR = 1e-9
@@ -100,3 +101,38 @@ class AtWork:
         speeds = self._speeds.speeds(tuple(of.load for of in self._ops.values()))
         for of, speed in zip(self._ops.values(), speeds, strict=True):
             of.speed = float(speed)
+
+
+class SlowedUnits:
+    """Units that ops hold which others slow; ``busy_until`` says of every unit when it is free."""
+
+    def __init__(self, work: AtWork, busy_until: dict[str, list[float]]) -> None:
+        self._work = work
+        self._busy_until = busy_until
+        self._held: dict[int, list[tuple[Use, tuple[int, ...]]]] = {}
+
+    def hold(self, i: int, units: list[tuple[Use, tuple[int, ...]]]) -> None:
+        """Let op ``i`` hold units."""
+        self._held[i] = units
+
+    def held_by(self, i: int) -> list[Use]:
+        """Return the uses of op ``i`` that hold units."""
+        return [use for use, _ in self._held.get(i, ())]
+
+    def expect(self, now: float) -> None:
+        """Say when units will be free: as it looks now, and not before they are."""
+        for i, held in self._held.items():
+            for use, ids in held if i in self._work else ():
+                end = max(self._work.ends(i, use.ticks, now), math.nextafter(now, math.inf))
+                for u in ids:
+                    self._busy_until[use.engine][u] = end
+
+    def give_back(self, i: int, engine: str, now: float) -> None:
+        """Free the units of ``engine`` that op ``i`` holds."""
+        for use, ids in self._held[i]:
+            if use.engine == engine:
+                for u in ids:
+                    self._busy_until[engine][u] = now
+        self._held[i] = [(use, ids) for use, ids in self._held[i] if use.engine != engine]
+        if not self._held[i]:
+            del self._held[i]

@@ -7,12 +7,11 @@ predicted times of that come from the simulator alone.
 from __future__ import annotations
 
 import heapq
-import math
 from bisect import insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.at_work import AtWork
+from hexloom.formulations.at_work import AtWork, SlowedUnits
 from hexloom.formulations.caps import Caps
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import share_flows
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from hexloom.formulations.at_work import Step
-    from hexloom.formulations.problem import Mode, Problem, Use
+    from hexloom.formulations.problem import Mode, Problem
     from hexloom.formulations.scratch_state import ScratchState
     from hexloom.formulations.speeds import Speeds
 
@@ -81,7 +80,7 @@ class Dispatch:
         self.pipes_changed = False
         self.work = AtWork(self.speeds)
         self.caps = Caps(problem, policy.cap)
-        self.slowed_units: dict[int, list[tuple[Use, tuple[int, ...]]]] = {}
+        self.slowed_units = SlowedUnits(self.work, self.busy_until)
         self.pending: list[tuple[float, int]] = []
         self.events: list[tuple[float, int, int, str]] = []
         self.ready: dict[Hashable, list[Ready]] = {}
@@ -137,7 +136,7 @@ class Dispatch:
             if kind == WORK:
                 self._begin_work(i)
             elif kind == RELEASE and name:
-                self._give_back(i, name)
+                self.slowed_units.give_back(i, name, self.now)
             elif kind == PIPE_FREE:
                 self.pipe_units[name] += 1
                 self.pipes_changed = True
@@ -153,7 +152,7 @@ class Dispatch:
     def _start_ready(self) -> bool:
         """Start what can start now, most urgent first; what is blocked on units keeps the less urgent off them."""
         self._offer_deferred(lambda i: not self._can_wait(i))
-        self._expect_units()
+        self.slowed_units.expect(self.now)
         self.caps.look_again()
         reserved: dict[str, float] = {}
         hungry = False
@@ -350,7 +349,7 @@ class Dispatch:
             self.foresight.started(i)
             self.foresight.will_end(self.successors[i], done)
         if slowed:
-            self.slowed_units[i] = [(use, ids) for use, ids in zip(mode.uses, units, strict=True) if ids]
+            self.slowed_units.hold(i, [(use, ids) for use, ids in zip(mode.uses, units, strict=True) if ids])
             heapq.heappush(self.events, (self.now + mode.overhead_ticks, WORK, i, ""))
         elif mode.duration_ticks == 0:
             self._finish(i)
@@ -364,28 +363,8 @@ class Dispatch:
         if mode.dma is not None:
             for pipe, use in self.pipes.uses(mode).items():
                 steps += [(use.ticks, PIPE_FREE, pipe)] * use.units
-        steps += [(use.ticks, RELEASE, use.engine) for use, _ in self.slowed_units.get(i, ())]
+        steps += [(use.ticks, RELEASE, use.engine) for use in self.slowed_units.held_by(i)]
         self.work.begin(i, mode, sorted(steps))
-
-    def _expect_units(self) -> None:
-        """Say when units will be free that ops hold which others slow: as it looks now, and not before they are."""
-        for i, held in self.slowed_units.items():
-            for use, ids in held if i in self.work else ():
-                end = max(self.work.ends(i, use.ticks, self.now), math.nextafter(self.now, math.inf))
-                for u in ids:
-                    self.busy_until[use.engine][u] = end
-
-    def _give_back(self, i: int, engine: str) -> None:
-        held = self.slowed_units[i]
-        for use, ids in held:
-            if use.engine == engine:
-                for u in ids:
-                    self.busy_until[engine][u] = self.now
-        left = [(use, ids) for use, ids in held if use.engine != engine]
-        if left:
-            self.slowed_units[i] = left
-        else:
-            del self.slowed_units[i]
 
     def _start_transfers(self) -> bool:
         """Give free pipes to the transfers that were issued first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from hexloom.formulations.critical import Guards, critical_waiters, guards_for_critical_blocks
 from hexloom.formulations.greedy import ANY, LAST_STEP, Policy, list_from
 from hexloom.formulations.limit import Limit
+from hexloom.formulations.moves import Moves, transfer_stages
 from hexloom.formulations.rings import kinds_of, ring_sizes
 from hexloom.formulations.serial_order import SearchLimit, serial_order
-from hexloom.formulations.starts import due_policies, keep_apart, ring_policy, task_gates
+from hexloom.formulations.starts import CAPS, DEPTHS, due_policies, keep_apart, ring_policy
 from hexloom.formulations.urgency import lead, turn_orders
 
 if TYPE_CHECKING:
@@ -36,12 +36,6 @@ BLOCKS_TRIED = 6
 
 WAITERS_TRIED = 6
 """Critical ops that waited for units, tried per round."""
-
-DEPTHS = (1, 2, 3, 4)
-"""Tiles of a task that may hold bytes at a time, tried where the scratchpad is tight."""
-
-CAPS = (4.0, 5.0, 3.0, 6.0, 2.0, None)
-"""How many times a channel the transfers may demand that are under way together: the first is right most often."""
 
 MANY_OPS = 24
 """From so many ops on there is an engine worth feeding; fewer are solved in other ways."""
@@ -120,13 +114,13 @@ class LocalSearch:
         self._best: tuple[Decision, float] | None = None
         self.evaluations = 0
         self._headroom = 0
-        self._sources, self._gates = task_gates(problem)
-        self._transfer_stages = _transfer_stages(problem)
+        self._transfer_stages = transfer_stages(problem)
         units = {engine.name: engine.units for engine in problem.engines}
         self._fitting = [
             [m for m, mode in enumerate(op.modes) if all(u.ticks == 0 or u.units <= units[u.engine] for u in mode.uses)]
             for op in problem.ops
         ]
+        self._moves = Moves(problem, self._fitting, self.random, capped=speeds is not None)
 
     def run(self, incumbents: tuple[Decision, ...] = (), sharpen: Callable[[], Bounds] | None = None) -> Found:
         """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities.
@@ -356,13 +350,13 @@ class LocalSearch:
 
     def _climb(self, best: _Tried) -> None:
         """Accept what is not worse than the current by more than a shrinking margin; restart from the best."""
-        for gate in self._gate_policies(best.policy):
+        for gate in self._moves.gate_policies(best.policy):
             if self.limit.reached or self._proven:
                 return
             best = _better(best, self._try(gate)) or best
         current, stale = best, 0
         while not self.limit.reached and not self._proven:
-            found = self._try(self._neighbour(current.policy))
+            found = self._try(self._moves.neighbour(current.policy))
             if found is None:
                 continue
             margin = max(1, int(best.value * 0.002 / (1 + stale)))
@@ -375,62 +369,6 @@ class LocalSearch:
                 stale += 1
                 if stale % 50 == 0:
                     current = best
-
-    def _gate_policies(self, policy: Policy) -> list[Policy]:
-        """Hold one task back until a step of a longer one is done, and the other way round."""
-        tails = dict.fromkeys(self._sources, 0.0)
-        for op, priority in zip(self.problem.ops, policy.priority, strict=True):
-            tails[op.task] = max(tails.get(op.task, 0.0), priority)
-        shortest_first = sorted(self._sources, key=lambda task: tails[task])
-        return [
-            replace(policy, guards=tuple((gate, source) for source in self._sources[task]))
-            for task in shortest_first
-            for other, gates in self._gates.items()
-            if other != task
-            for gate in gates
-        ]
-
-    def _neighbour(self, policy: Policy) -> Policy:
-        rng = self.random
-        n = len(self.problem.ops)
-        move = rng.random()
-        choices = [i for i in range(n) if len(self._fitting[i]) > 1]
-        if choices and move < 0.3:
-            i = rng.choice(choices)
-            modes = list(policy.modes)
-            modes[i] = rng.choice(self._fitting[i])
-            return replace(policy, modes=tuple(modes))
-        if len(self._sources) > 1 and move < 0.5:
-            factor = {task: math.exp(rng.gauss(0, 0.7)) for task in self._sources}
-            return replace(
-                policy,
-                priority=tuple(p * factor[op.task] for p, op in zip(policy.priority, self.problem.ops, strict=True)),
-            )
-        if self.speeds is not None and move < 0.51:
-            return replace(policy, cap=rng.choice(CAPS))
-        if policy.depth is not None and move < 0.52:
-            return replace(policy, depth=rng.choice((*DEPTHS, None)))
-        if policy.guards and move < 0.55:
-            return replace(policy, guards=())
-        if len(self._sources) > 1 and move < 0.65:
-            gates = self._gate_policies(policy)
-            if gates:
-                return rng.choice(gates)
-        priority = list(policy.priority)
-        for _ in range(1 + rng.randrange(3)):
-            i = rng.randrange(n)
-            priority[i] = priority[rng.randrange(n)] + rng.choice((-1.0, 1.0))
-        return replace(policy, priority=tuple(priority))
-
-
-def _transfer_stages(problem: Problem) -> list[frozenset[int]]:
-    """Return the transfers of each stage, the longest first: when those are issued matters most."""
-    stages: dict[tuple[str, str], list[int]] = {}
-    for i, op in enumerate(problem.ops):
-        if all(mode.dma is not None for mode in op.modes):
-            stages.setdefault((op.task, op.stage), []).append(i)
-    longest = {key: max(problem.ops[i].modes[0].latency_ticks for i in ops) for key, ops in stages.items()}
-    return [frozenset(stages[key]) for key in sorted(stages, key=lambda key: -longest[key])]
 
 
 def _better(best: _Tried | None, found: _Tried | None) -> _Tried | None:

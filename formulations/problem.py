@@ -16,6 +16,7 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from hexloom.formulations.memory import Buffer, Scratchpad
 from hexloom.formulations.mode import MAX_RATE, MAX_UNITS, Channel, Dma, Engine, Frozen, Mode, Pull, Rule, Use, slows
 
 __all__ = [
@@ -96,39 +97,6 @@ class Precedence(Frozen):
 
     before: str
     after: str
-
-
-class Buffer(Frozen):
-    """Bytes in the scratchpad, alive from the start of the first op in ``ops`` to the end of the last.
-
-    A DMA op uses its buffers from issue until its end is observed. ``resident`` buffers live for the whole
-    schedule; ``address`` pins a buffer. The size is rounded up to ``granule_bytes``.
-    """
-
-    name: str = Field(min_length=1)
-    size_bytes: int = Field(ge=0)
-    ops: tuple[str, ...] = ()
-    align_bytes: int = Field(default=1, ge=1)
-    granule_bytes: int = Field(default=1, ge=1)
-    address: int | None = Field(default=None, ge=0)
-    resident: bool = False
-
-    @property
-    def occupied_bytes(self) -> int:
-        """Size after rounding to the granule."""
-        return -(-self.size_bytes // self.granule_bytes) * self.granule_bytes
-
-
-class Scratchpad(Frozen):
-    """Addresses ``[0, total_bytes - reserved_bytes)`` are available."""
-
-    total_bytes: int = Field(default=0, ge=0)
-    reserved_bytes: int = Field(default=0, ge=0)
-
-    @property
-    def available_bytes(self) -> int:
-        """What the plan may use."""
-        return max(0, self.total_bytes - self.reserved_bytes)
 
 
 class Problem(Frozen):

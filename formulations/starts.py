@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 GATES_PER_STAGE = 4
 """A task is held back until tile 0, 1/4, 1/2, 3/4 or the last of some stage of another one is done."""
 
+CAPS = (4.0, 5.0, 3.0, 6.0, 2.0, None)
+"""How many times a channel the transfers may demand that are under way together: the first is right most often."""
+
+DEPTHS = (1, 2, 3, 4)
+"""Tiles of a task that may hold bytes at a time, tried where the scratchpad is tight."""
+
 DUE_DEPTHS = (6, 4, 3, 2)
 """Tiles of a task that may hold bytes at a time, the depths that most often pay first."""
 

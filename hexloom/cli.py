@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import ValidationError
 from rich.console import Console
-from rich.table import Table
 
 from hexloom import __version__
+from hexloom.catalogues import hw_app, kernels_app
 from hexloom.emit.files import check_stem, write_emission, write_tables
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.pack_summary import pack_numbers, pack_summary
@@ -27,11 +27,9 @@ from hexloom.emit.summary import result_numbers, short, summary
 from hexloom.emit.timeline import timeline_json
 from hexloom.emit.what_if_table import what_if_table
 from hexloom.formulations.problem import Problem
-from hexloom.hwmodels import MachineFileError, list_hw, load_hw, parse_bytes
-from hexloom.hwmodels.show import machine_rows
+from hexloom.hwmodels import MachineFileError, parse_bytes
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
-from hexloom.optimizer.kernels import KERNELS
 from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.pack import PackResult, pack
 from hexloom.optimizer.packing_csv import read_table
@@ -52,8 +50,6 @@ DONE, INFEASIBLE, BAD_INPUT, NO_PLAN, CHECK_FAILED = range(5)
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=__doc__
 )
-hw_app = typer.Typer(no_args_is_help=True, help="The machine files.")
-kernels_app = typer.Typer(no_args_is_help=True, help="The kernel library.")
 app.add_typer(hw_app, name="hw")
 app.add_typer(kernels_app, name="kernels")
 
@@ -361,62 +357,3 @@ def emit_command(
     for path in write_emission(schedule, out, stem, source.name).values():
         print(path)
     return DONE
-
-
-@hw_app.command("list")
-def hw_list() -> None:
-    """List the machines that come with hexloom."""
-    for name in list_hw():
-        machine = load_hw(name)
-        print(f"{name:14} {machine.title}")
-
-
-@hw_app.command("show")
-def hw_show(
-    name: Annotated[str, typer.Argument(help="Machine name or file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the machine as JSON.")] = False,
-) -> None:
-    """Print every number of a machine with its unit, range, confidence and source."""
-    machine = load_hw(name)
-    if as_json:
-        print(machine.to_json())
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("name", "value", "range", "confidence", "source"):
-        table.add_column(column, overflow="fold", justify="right" if column == "value" else "left")
-    section = ""
-    for row in machine_rows(machine):
-        if row["section"] != section:
-            section = row["section"]
-            table.add_row(f"[bold]{section}[/bold]")
-        value = f"{row['value']} {row['unit']}".strip()
-        table.add_row(f"  {row['name']}", value, row["range"], row["confidence"], row["source"].replace("[", r"\["))
-    Console(highlight=False).print(table)
-
-
-@kernels_app.command("list")
-def kernels_list() -> None:
-    """List the kernels a task can name."""
-    for name, spec in KERNELS.items():
-        print(f"{name:14} {_first_line(spec)}")
-
-
-@kernels_app.command("show")
-def kernels_show(name: Annotated[str, typer.Argument(help="Kernel name.")]) -> None:
-    """Print the keys of a kernel."""
-    spec = KERNELS.get(name)
-    if spec is None:
-        raise InvalidInputError(f"there is no kernel {name!r}; known: {', '.join(KERNELS)}")
-    print(f"{name}: {(spec.__doc__ or '').strip()}\n")
-    schema: dict[str, Any] = spec.model_json_schema()
-    required = set(schema.get("required", ()))
-    for key, field in schema["properties"].items():
-        kind = field.get("type") or " | ".join(str(o.get("type", o.get("const", ""))) for o in field.get("anyOf", ()))
-        if "enum" in field:
-            kind = " | ".join(map(str, field["enum"]))
-        default = "required" if key in required else f"default {field.get('default', '-')}"
-        print(f"  {key:16} {kind or 'see below':24} {default}")
-
-
-def _first_line(spec: type) -> str:
-    return (spec.__doc__ or "").strip().splitlines()[0]
