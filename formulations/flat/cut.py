@@ -158,6 +158,8 @@ def _part(
     return Problem(
         name=problem.name,
         engines=problem.engines,
+        channels=problem.channels,
+        interference=problem.interference,
         ops=tuple(_fixed(problem.ops[i], i, times) for i in ops),
         precedences=tuple(
             Precedence(before=problem.ops[p].name, after=problem.ops[i].name)
