@@ -265,7 +265,7 @@ def _cut(lowered: Lowered, pieced: Pieced) -> Lowered:
         replace(loop, loop=tuple(part for name in loop.loop for part in pieced.parts.get(name, (name,))))
         for loop in lowered.loops
     )
-    return Lowered(pieced.problem, loops)
+    return Lowered(pieced.problem, loops, lowered.notes)
 
 
 def _rule(contention: str) -> Rule:
@@ -384,7 +384,7 @@ def _schedule(
         baselines=quoted,
         gain=gain,
         advice=advice,
-        notes=(*_notes(problem), *outcome.notes),
+        notes=(*lowered.notes, *_notes(problem), *outcome.notes),
         problem=lowered.problem,
         plan=plan,
         rows=_rows(problem, timeline),

@@ -1,0 +1,212 @@
+"""Which strided byte ranges share bytes, or lines of the cache: a sort, a sweep, and exact arithmetic on rows.
+
+Two regions whose extents overlap need not share a byte: rows can pass between rows. Whether they do is arithmetic where
+they repeat in step (or one of them has one row), else the rows of the one with fewer rows are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hexloom.optimizer.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexloom.formulations.problem import Region
+
+Integers = npt.NDArray[np.int64]
+Truths = npt.NDArray[np.bool_]
+
+LINE_BYTES = 128
+"""Line of the L2 cache; what shares one is kept in step by nobody where DMA goes past the cache."""
+
+MOST_PAIRS = 20_000_000
+"""Pairs of regions with overlapping extents that are looked at."""
+
+ROWS_AT_ONCE = 1 << 20
+
+LONGEST_AXIS = 2**62
+"""All tensors are laid behind each other on one axis of 64-bit numbers."""
+
+
+class Rows(NamedTuple):
+    """Strided ranges, one per position: ``rows`` rows of ``width`` bytes, every ``stride`` bytes from ``low`` on."""
+
+    low: Integers
+    width: Integers
+    rows: Integers
+    stride: Integers
+
+    def take(self, which: Integers | Truths) -> Rows:
+        """Return the ranges at ``which``."""
+        return Rows(*(values[which] for values in self))
+
+    @property
+    def end(self) -> Integers:
+        """First byte behind the last row."""
+        return self.low + (self.rows - 1) * self.stride + self.width
+
+    def in_lines(self) -> Rows:
+        """Round every row out to whole lines; exact for one row, and where the stride is a multiple of a line."""
+        low = self.low // LINE_BYTES * LINE_BYTES
+        return Rows(low, _up(self.low + self.width) - low, self.rows, self.stride)
+
+
+class Touches(NamedTuple):
+    """Accesses by position in a list: their op, their bytes on one axis, whether they write, whether past the cache."""
+
+    op: Integers
+    bytes: Rows
+    write: Truths
+    bypass: Truths
+
+
+class Pairs(NamedTuple):
+    """Positions of two touches of different ops that meet, that of the op earlier in the file first.
+
+    ``bytes``: they share a byte; else they are two writers, one past the cache, that share a line.
+    """
+
+    first: Integers
+    second: Integers
+    bytes: Truths
+
+
+def touches_of(accesses: Sequence[tuple[int, Region]]) -> Touches:
+    """Return (op, region) pairs as arrays, tensors laid behind each other with whole lines for each.
+
+    Raises
+    ------
+    InvalidInputError
+        The tensors together are longer than 64-bit numbers reach.
+    """
+    ends: dict[str, int] = {}
+    for _, region in accesses:
+        ends[region.tensor] = max(ends.get(region.tensor, 0), region.end_bytes)
+    base, at = {}, 0
+    for tensor, end in ends.items():
+        base[tensor] = at
+        at += -(-end // LINE_BYTES) * LINE_BYTES
+    if at > LONGEST_AXIS:
+        raise InvalidInputError(f"regions: the tensors together have {at} bytes, above {LONGEST_AXIS}; use less")
+    columns = [
+        (op, base[r.tensor] + r.offset_bytes, r.row_bytes, r.rows, r.stride_bytes, r.kind == "write", r.bypass)
+        for op, r in accesses
+    ]
+    op, low, width, rows, stride, write, bypass = np.array(columns, dtype=np.int64).reshape(-1, 7).T
+    # Rows without a gap are one row.
+    solid = (rows > 1) & (stride == width)
+    one = Rows(low, np.where(solid, width * rows, width), np.where(solid, 1, rows), np.where(solid, 0, stride))
+    return Touches(op, one, write.astype(bool), bypass.astype(bool))
+
+
+def meeting(touches: Touches) -> Pairs:
+    """Return all pairs of touches of different ops, at least one of them writing, that share what they must not.
+
+    Raises
+    ------
+    InvalidInputError
+        So many extents overlap that they cannot be looked at.
+    """
+    a, b = _overlapping_extents(touches)
+    differ = touches.op[a] != touches.op[b]
+    a, b = a[differ], b[differ]
+    swap = touches.op[a] > touches.op[b]
+    a, b = np.where(swap, b, a), np.where(swap, a, b)
+    one, other = touches.bytes.take(a), touches.bytes.take(b)
+    common = share_bytes(one, other)
+    risky = ~common & touches.write[a] & touches.write[b] & (touches.bypass[a] != touches.bypass[b])
+    lines = np.zeros(len(a), dtype=bool)
+    lines[risky] = share_lines(one.take(risky), other.take(risky))
+    kept = common | lines
+    return Pairs(a[kept], b[kept], common[kept])
+
+
+def _overlapping_extents(touches: Touches) -> tuple[Integers, Integers]:
+    """Pair every write with all that start inside its extent, and every read with the writes that do; in lines."""
+    low = touches.bytes.low // LINE_BYTES
+    end = -(-touches.bytes.end // LINE_BYTES)
+    order = np.lexsort((~touches.write, low))  # of equal starts the writes come first
+    low, end, write = low[order], end[order], touches.write[order]
+    place = np.arange(len(order))
+    writers = place[write]
+    readers = place[~write]
+    inside = np.searchsorted(low, end[writers], "left")
+    behind = np.searchsorted(low[writers], low[readers], "right")
+    within = np.searchsorted(low[writers], end[readers], "left")
+    counts = np.concatenate([inside - writers - 1, within - behind])
+    if counts.sum() > MOST_PAIRS:
+        raise InvalidInputError(
+            f"regions: {counts.sum()} pairs of regions overlap, above {MOST_PAIRS}; state fewer and larger regions"
+        )
+    first = np.repeat(np.concatenate([writers, readers]), counts)
+    begin = np.repeat(np.concatenate([writers + 1, behind]), counts)
+    steps = np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+    second = begin + steps
+    of_reader = np.repeat(np.arange(len(counts)) >= len(writers), counts)
+    second[of_reader] = writers[second[of_reader]]
+    return order[first], order[second]
+
+
+def share_bytes(one: Rows, other: Rows) -> Truths:
+    """Return where the ranges of ``one`` and ``other`` share a byte."""
+    single = (one.rows == 1) | (other.rows == 1)
+    even = single | (one.stride == other.stride)
+    found = np.zeros(len(even), dtype=bool)
+    found[even] = _in_step(one.take(even), other.take(even))
+    found[~even] = _row_by_row(one.take(~even), other.take(~even), lines=False)
+    return found
+
+
+def share_lines(one: Rows, other: Rows) -> Truths:
+    """Return where the ranges share a line. It is enough to round one side out: then the other reaches into a line."""
+    found = np.zeros(len(one.low), dtype=bool)
+    first = (one.rows == 1) | (one.stride % LINE_BYTES == 0)
+    second = ~first & ((other.rows == 1) | (other.stride % LINE_BYTES == 0))
+    neither = ~first & ~second
+    found[first] = share_bytes(one.take(first).in_lines(), other.take(first))
+    found[second] = share_bytes(one.take(second), other.take(second).in_lines())
+    found[neither] = _row_by_row(one.take(neither), other.take(neither), lines=True)
+    return found
+
+
+def _up(values: Integers) -> Integers:
+    return -(-values // LINE_BYTES) * LINE_BYTES
+
+
+def _in_step(one: Rows, other: Rows) -> Truths:
+    """Look for rows i of ``one``, j of ``other`` with ``-width_other < distance + (j - i) stride < width_one``."""
+    stride = np.maximum(np.where(one.rows == 1, other.stride, one.stride), 1)
+    distance = other.low - one.low
+    least = (-other.width - distance) // stride + 1
+    most = -((distance - one.width) // stride) - 1
+    hit: Truths = np.maximum(least, 1 - one.rows) <= np.minimum(most, other.rows - 1)
+    return hit
+
+
+def _row_by_row(one: Rows, other: Rows, *, lines: bool) -> Truths:
+    """Hold every row of the range with fewer rows against the other range; rounded out to lines where asked."""
+    swap = one.rows > other.rows
+    few = Rows(*(np.where(swap, b, a) for a, b in zip(one, other, strict=True)))
+    many = Rows(*(np.where(swap, a, b) for a, b in zip(one, other, strict=True)))
+    found = np.zeros(len(swap), dtype=bool)
+    total = np.cumsum(few.rows)
+    begin = 0
+    while begin < len(total):
+        before = total[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(total, before + ROWS_AT_ONCE, "right")))
+        found[begin:end] = _expanded(few.take(np.arange(begin, end)), many.take(np.arange(begin, end)), lines)
+        begin = end
+    return found
+
+
+def _expanded(few: Rows, many: Rows, lines: bool) -> Truths:
+    of = np.repeat(np.arange(len(few.low)), few.rows)
+    row = np.arange(len(of)) - np.repeat(np.cumsum(few.rows) - few.rows, few.rows)
+    single = Rows(few.low[of] + row * few.stride[of], few.width[of], np.ones_like(of), np.zeros_like(of))
+    hit = _in_step(single.in_lines() if lines else single, many.take(of))
+    return np.bincount(of[hit], minlength=len(few.low)) > 0
