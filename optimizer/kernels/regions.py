@@ -31,6 +31,33 @@ class RegionSpec(Spec):
     step: dict[str, Bytes] = Field(default_factory=dict)
 
 
+def block_of(
+    tensor: str | None,
+    kind: Literal["read", "write"],
+    offset: int,
+    row_bytes: int,
+    rows: int = 1,
+    stride: int = 0,
+    *,
+    bypass: bool,
+) -> tuple[Region, ...]:
+    """Return what a kernel touches of ``tensor``; nothing where the user does not say which tensor it is."""
+    if tensor is None:
+        return ()
+    if stride == row_bytes:
+        row_bytes, rows, stride = row_bytes * rows, 1, 0
+    one = Region(
+        tensor=tensor,
+        kind=kind,
+        bypass=bypass,
+        offset_bytes=offset,
+        row_bytes=row_bytes,
+        rows=rows,
+        stride_bytes=stride if rows > 1 else 0,
+    )
+    return (one,)
+
+
 def regions_of(
     where: str,
     reads: Iterable[RegionSpec],
