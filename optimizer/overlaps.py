@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hexloom.formulations.problem import Region
 
@@ -24,9 +24,10 @@ Truths = npt.NDArray[np.bool_]
 LINE_BYTES = 128
 """Line of the L2 cache; what shares one is kept in step by nobody where DMA goes past the cache."""
 
-MOST_PAIRS = 20_000_000
-"""Pairs of regions with overlapping extents that are looked at."""
+MOST_PAIRS = 500_000_000
+"""Pairs of regions with overlapping extents that are looked at: a minute."""
 
+PAIRS_AT_ONCE = 1 << 21
 ROWS_AT_ONCE = 1 << 20
 
 LONGEST_AXIS = 2**62
@@ -84,24 +85,26 @@ def touches_of(accesses: Sequence[tuple[int, Region]]) -> Touches:
     InvalidInputError
         The tensors together are longer than 64-bit numbers reach.
     """
-    ends: dict[str, int] = {}
-    for _, region in accesses:
-        ends[region.tensor] = max(ends.get(region.tensor, 0), region.end_bytes)
-    base, at = {}, 0
-    for tensor, end in ends.items():
-        base[tensor] = at
-        at += -(-end // LINE_BYTES) * LINE_BYTES
-    if at > LONGEST_AXIS:
-        raise InvalidInputError(f"regions: the tensors together have {at} bytes, above {LONGEST_AXIS}; use less")
-    columns = [
-        (op, base[r.tensor] + r.offset_bytes, r.row_bytes, r.rows, r.stride_bytes, r.kind == "write", r.bypass)
-        for op, r in accesses
-    ]
-    op, low, width, rows, stride, write, bypass = np.array(columns, dtype=np.int64).reshape(-1, 7).T
+    regions = [region for _, region in accesses]
+
+    def column(values: Iterable[int]) -> Integers:
+        return np.fromiter(values, np.int64, len(regions))
+
+    known: dict[str, int] = {}
+    tensor = column(known.setdefault(region.tensor, len(known)) for region in regions)
+    low, width = column(r.offset_bytes for r in regions), column(r.row_bytes for r in regions)
+    rows, stride = column(r.rows for r in regions), column(r.stride_bytes for r in regions)
+    lengths = np.zeros(len(known), np.int64)
+    np.maximum.at(lengths, tensor, _up(low + (rows - 1) * stride + width))
+    total = sum(lengths.tolist())
+    if total > LONGEST_AXIS:
+        raise InvalidInputError(f"regions: the tensors together have {total} bytes, above {LONGEST_AXIS}; use less")
+    low += (np.cumsum(lengths) - lengths)[tensor]
     # Rows without a gap are one row.
     solid = (rows > 1) & (stride == width)
     one = Rows(low, np.where(solid, width * rows, width), np.where(solid, 1, rows), np.where(solid, 0, stride))
-    return Touches(op, one, write.astype(bool), bypass.astype(bool))
+    write = column(r.kind == "write" for r in regions).astype(bool)
+    return Touches(column(op for op, _ in accesses), one, write, column(r.bypass for r in regions).astype(bool))
 
 
 def meeting(touches: Touches) -> Pairs:
@@ -112,7 +115,11 @@ def meeting(touches: Touches) -> Pairs:
     InvalidInputError
         So many extents overlap that they cannot be looked at.
     """
-    a, b = _overlapping_extents(touches)
+    parts = [_that_meet(touches, a, b) for a, b in _overlapping_extents(touches)]
+    return Pairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _that_meet(touches: Touches, a: Integers, b: Integers) -> Pairs:
     differ = touches.op[a] != touches.op[b]
     a, b = a[differ], b[differ]
     swap = touches.op[a] > touches.op[b]
@@ -126,30 +133,35 @@ def meeting(touches: Touches) -> Pairs:
     return Pairs(a[kept], b[kept], common[kept])
 
 
-def _overlapping_extents(touches: Touches) -> tuple[Integers, Integers]:
-    """Pair every write with all that start inside its extent, and every read with the writes that do; in lines."""
+def _overlapping_extents(touches: Touches) -> Iterator[tuple[Integers, Integers]]:
+    """Pair every write with all that start inside its extent, every read with the writes that do; so many at a time."""
     low = touches.bytes.low // LINE_BYTES
     end = -(-touches.bytes.end // LINE_BYTES)
     order = np.lexsort((~touches.write, low))  # of equal starts the writes come first
     low, end, write = low[order], end[order], touches.write[order]
     place = np.arange(len(order))
-    writers = place[write]
-    readers = place[~write]
-    inside = np.searchsorted(low, end[writers], "left")
-    behind = np.searchsorted(low[writers], low[readers], "right")
-    within = np.searchsorted(low[writers], end[readers], "left")
-    counts = np.concatenate([inside - writers - 1, within - behind])
-    if counts.sum() > MOST_PAIRS:
+    writers, readers = place[write], place[~write]
+    # From which position on, in all or among the writers, how many pair with each.
+    begin = np.concatenate([writers + 1, np.searchsorted(low[writers], low[readers], "right")])
+    until = [np.searchsorted(low, end[writers], "left"), np.searchsorted(low[writers], end[readers], "left")]
+    counts = np.concatenate(until) - begin
+    total = np.cumsum(counts)
+    if len(total) and total[-1] > MOST_PAIRS:
         raise InvalidInputError(
-            f"regions: {counts.sum()} pairs of regions overlap, above {MOST_PAIRS}; state fewer and larger regions"
+            f"regions: {total[-1]} pairs of regions overlap, above {MOST_PAIRS}; state fewer and larger regions"
         )
-    first = np.repeat(np.concatenate([writers, readers]), counts)
-    begin = np.repeat(np.concatenate([writers + 1, behind]), counts)
-    steps = np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
-    second = begin + steps
-    of_reader = np.repeat(np.arange(len(counts)) >= len(writers), counts)
-    second[of_reader] = writers[second[of_reader]]
-    return order[first], order[second]
+    mine = np.concatenate([writers, readers])
+    at = 0
+    while at < len(mine):
+        before = total[at - 1] if at else 0
+        stop = max(at + 1, int(np.searchsorted(total, before + PAIRS_AT_ONCE, "right")))
+        some = slice(at, stop)
+        of = np.repeat(np.arange(at, stop), counts[some])
+        second = begin[of] + np.arange(len(of)) - (total - counts)[of] + before
+        of_reader = of >= len(writers)
+        second[of_reader] = writers[second[of_reader]]
+        yield order[mine[of]], order[second]
+        at = stop
 
 
 def share_bytes(one: Rows, other: Rows) -> Truths:
