@@ -174,10 +174,11 @@ def _reached(sources: Sequence[int], before: Sequence[set[int]], order: list[int
     for k, source in enumerate(sources):
         reach[source] = 1 << k
     for op in order:
-        found = reach[op]
-        for p in before[op]:
-            found |= reach[p]
-        reach[op] = found
+        if before[op]:
+            found = reach[op]
+            for p in before[op]:
+                found |= reach[p]
+            reach[op] = found
     return reach
 
 

@@ -27,6 +27,9 @@ LINE_BYTES = 128
 MOST_PAIRS = 500_000_000
 """Pairs of regions with overlapping extents that are looked at: a minute."""
 
+FEW_PAIRS, MOST_ROWS = 1_000_000, 8_000_000
+"""Above so many pairs, up to so many rows, it is asked whether fewer overlap row by row."""
+
 PAIRS_AT_ONCE = 1 << 21
 ROWS_AT_ONCE = 1 << 20
 
@@ -115,8 +118,20 @@ def meeting(touches: Touches) -> Pairs:
     InvalidInputError
         So many extents overlap that they cannot be looked at.
     """
-    parts = [_that_meet(touches, a, b) for a, b in _overlapping_extents(touches)]
-    return Pairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    sweep = _by_extents(touches)
+    rows = int(touches.bytes.rows.sum())
+    if sweep.pairs > FEW_PAIRS and rows <= MOST_ROWS:
+        # Columns of a matrix, all inside each other's extents: then row by row there is less to look at.
+        by_row = _by_rows(touches)
+        sweep = by_row if by_row.pairs + rows < sweep.pairs else sweep
+    if sweep.pairs > MOST_PAIRS:
+        raise InvalidInputError(
+            f"regions: {sweep.pairs} pairs of regions overlap, above {MOST_PAIRS}; state fewer and larger regions"
+        )
+    parts = [_that_meet(touches, a, b) for a, b in sweep.portions()]
+    found = Pairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    _, once = np.unique(found.first * len(touches.op) + found.second, return_index=True)
+    return Pairs(found.first[once], found.second[once], found.bytes[once])
 
 
 def _that_meet(touches: Touches, a: Integers, b: Integers) -> Pairs:
@@ -133,35 +148,46 @@ def _that_meet(touches: Touches, a: Integers, b: Integers) -> Pairs:
     return Pairs(a[kept], b[kept], common[kept])
 
 
-def _overlapping_extents(touches: Touches) -> Iterator[tuple[Integers, Integers]]:
-    """Pair every write with all that start inside its extent, every read with the writes that do; so many at a time."""
-    low = touches.bytes.low // LINE_BYTES
-    end = -(-touches.bytes.end // LINE_BYTES)
-    order = np.lexsort((~touches.write, low))  # of equal starts the writes come first
-    low, end, write = low[order], end[order], touches.write[order]
-    place = np.arange(len(order))
-    writers, readers = place[write], place[~write]
-    # From which position on, in all or among the writers, how many pair with each.
-    begin = np.concatenate([writers + 1, np.searchsorted(low[writers], low[readers], "right")])
-    until = [np.searchsorted(low, end[writers], "left"), np.searchsorted(low[writers], end[readers], "left")]
-    counts = np.concatenate(until) - begin
-    total = np.cumsum(counts)
-    if len(total) and total[-1] > MOST_PAIRS:
-        raise InvalidInputError(
-            f"regions: {total[-1]} pairs of regions overlap, above {MOST_PAIRS}; state fewer and larger regions"
-        )
-    mine = np.concatenate([writers, readers])
-    at = 0
-    while at < len(mine):
-        before = total[at - 1] if at else 0
-        stop = max(at + 1, int(np.searchsorted(total, before + PAIRS_AT_ONCE, "right")))
-        some = slice(at, stop)
-        of = np.repeat(np.arange(at, stop), counts[some])
-        second = begin[of] + np.arange(len(of)) - (total - counts)[of] + before
-        of_reader = of >= len(writers)
-        second[of_reader] = writers[second[of_reader]]
-        yield order[mine[of]], order[second]
-        at = stop
+class _Sweep:
+    """Intervals of lines by start: every write meets what starts inside it, every read the writes that do."""
+
+    def __init__(self, low: Integers, end: Integers, write: Truths, owner: Integers) -> None:
+        order = np.lexsort((~write, low))  # of equal starts the writes come first
+        low, end, write = low[order], end[order], write[order]
+        place = np.arange(len(order))
+        self.owner = owner[order]
+        self.writers, readers = place[write], place[~write]
+        starts = low[self.writers]
+        # From which position on, in all or among the writers, and how many meet each.
+        self.begin = np.concatenate([self.writers + 1, np.searchsorted(starts, low[readers], "right")])
+        until = [np.searchsorted(low, end[self.writers], "left"), np.searchsorted(starts, end[readers], "left")]
+        self.counts = np.concatenate(until) - self.begin
+        self.total = np.cumsum(self.counts)
+        self.mine = np.concatenate([self.writers, readers])
+        self.pairs = int(self.total[-1]) if len(order) else 0
+
+    def portions(self) -> Iterator[tuple[Integers, Integers]]:
+        """Return the owners of all pairs, so many at a time as memory has room for."""
+        at = 0
+        while at < len(self.mine):
+            before = self.total[at - 1] if at else 0
+            stop = max(at + 1, int(np.searchsorted(self.total, before + PAIRS_AT_ONCE, "right")))
+            of = np.repeat(np.arange(at, stop), self.counts[at:stop])
+            second = self.begin[of] + np.arange(len(of)) - (self.total - self.counts)[of] + before
+            of_reader = of >= len(self.writers)
+            second[of_reader] = self.writers[second[of_reader]]
+            yield self.owner[self.mine[of]], self.owner[second]
+            at = stop
+
+
+def _by_extents(touches: Touches) -> _Sweep:
+    whole = touches.bytes
+    return _Sweep(whole.low // LINE_BYTES, -(-whole.end // LINE_BYTES), touches.write, np.arange(len(whole.low)))
+
+
+def _by_rows(touches: Touches) -> _Sweep:
+    owner, single = _rows_of(touches.bytes)
+    return _Sweep(single.low // LINE_BYTES, -(-single.end // LINE_BYTES), touches.write[owner], owner)
 
 
 def share_bytes(one: Rows, other: Rows) -> Truths:
@@ -217,8 +243,13 @@ def _row_by_row(one: Rows, other: Rows, *, lines: bool) -> Truths:
 
 
 def _expanded(few: Rows, many: Rows, lines: bool) -> Truths:
-    of = np.repeat(np.arange(len(few.low)), few.rows)
-    row = np.arange(len(of)) - np.repeat(np.cumsum(few.rows) - few.rows, few.rows)
-    single = Rows(few.low[of] + row * few.stride[of], few.width[of], np.ones_like(of), np.zeros_like(of))
+    of, single = _rows_of(few)
     hit = _in_step(single.in_lines() if lines else single, many.take(of))
     return np.bincount(of[hit], minlength=len(few.low)) > 0
+
+
+def _rows_of(ranges: Rows) -> tuple[Integers, Rows]:
+    """Return every row as a range of its own, and the position of the range that it belongs to."""
+    of = np.repeat(np.arange(len(ranges.low)), ranges.rows)
+    row = np.arange(len(of)) - np.repeat(np.cumsum(ranges.rows) - ranges.rows, ranges.rows)
+    return of, Rows(ranges.low[of] + row * ranges.stride[of], ranges.width[of], np.ones_like(of), np.zeros_like(of))

@@ -6,10 +6,12 @@ import random
 from itertools import combinations
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from hexloom.formulations.problem import Access, Mode, Op, Problem, Region
+from hexloom.optimizer import overlaps
 from hexloom.optimizer.check_regions import _meetings
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.hazards import find_hazards, resolve
@@ -67,6 +69,14 @@ def counted(ops: list[Regions]) -> set[tuple[int, int, Region, Region, str]]:
 @given(accesses())
 def test_hazards_are_those_that_bytes_show(ops: list[Regions]) -> None:
     found = find_hazards(ops)
+    assert {(h.first, h.second, *h.regions, h.kind) for h in found} == counted(ops)
+
+
+@given(accesses())
+def test_row_by_row_the_same_are_found(ops: list[Regions]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overlaps, "_by_extents", overlaps._by_rows)
+        found = find_hazards(ops)
     assert {(h.first, h.second, *h.regions, h.kind) for h in found} == counted(ops)
 
 
