@@ -7,14 +7,13 @@ tensors.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain, product
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexloom.formulations.problem import Access, Problem, Region
-    from hexloom.optimizer.happens_before import HappensBefore
 
 Report = Callable[[str, tuple[str, ...], str], None]
 """Takes the kind of a violation, its parties and one line of text."""
@@ -30,19 +29,50 @@ class Touch(NamedTuple):
     region: Region
 
 
-def check_regions(problem: Problem, order: HappensBefore, report: Report) -> None:
+class Order(Protocol):
+    """What comes before what: of a plan, or of a problem alone."""
+
+    def after(self, op: str) -> int:
+        """Return the ops that start only when ``op`` has been observed, as a bit set."""
+
+    def mask(self, ops: set[str]) -> int:
+        """Return ``ops`` as a bit set."""
+
+
+class ByPrecedences:
+    """What the precedences of a problem alone order."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.index = problem.op_index
+        self.behind = [0] * len(problem.ops)
+        for i in reversed(problem.topological_order):
+            for follower in problem.successors[i]:
+                self.behind[i] |= self.behind[follower] | 1 << follower
+
+    def after(self, op: str) -> int:
+        """Return the ops that a chain of precedences puts behind ``op``, as a bit set."""
+        return self.behind[self.index[op]]
+
+    def mask(self, ops: set[str]) -> int:
+        """Return ``ops`` as a bit set."""
+        return sum(1 << self.index[op] for op in ops)
+
+
+def check_regions(problem: Problem, order: Order, report: Report) -> None:
     """Of two ops that touch the same bytes, one writing, one is observed before the other starts.
 
     The same for two writers of one cache line, one through the cache and one past it. Between a writer and what
     follows on the other path there is maintenance of what was written: ``clean`` of a write through the cache,
     ``invalidate`` of one past it. With hazards ``noted`` all this is asked only of ops that precedences order.
     """
-    asked = None if problem.hazards == "ordered" else _by_precedences(problem)
+    if not problem.accesses:
+        return
+    asked = None if problem.hazards == "ordered" else ByPrecedences(problem)
     told: set[tuple[str, int, int]] = set()
     upkeeps = _Upkeeps(problem)
     for one, other, why in _meetings(problem):
         a, b = problem.accesses[one.access], problem.accesses[other.access]
-        if asked is not None and not (_all(a, b, asked) or _all(b, a, asked)):
+        if asked is not None and not (_ordered(a, b, asked) or _ordered(b, a, asked)):
             continue
         if _ordered(a, b, order):
             earlier, later = one, other
@@ -51,7 +81,7 @@ def check_regions(problem: Problem, order: HappensBefore, report: Report) -> Non
         else:
             if ("order", one.access, other.access) not in told:
                 told.add(("order", one.access, other.access))
-                text = f"ops {_named(a)} and {_named(b)} share {why}, but nothing in the plan orders them"
+                text = f"ops {_named(a)} and {_named(b)} share {why}, but nothing orders them"
                 report("hazard_unordered", (*a.ops, *b.ops), text)
             continue
         missing = upkeeps.missing(earlier, later, order)
@@ -75,7 +105,7 @@ class _Upkeeps:
                     if region.rows == 1 or region.stride_bytes == region.row_bytes:
                         self.solid.setdefault((region.kind, region.tensor), []).append((region, access))
 
-    def missing(self, earlier: Touch, later: Touch, order: HappensBefore) -> str:
+    def missing(self, earlier: Touch, later: Touch, order: Order) -> str:
         """Return the kind that must come between two ordered touches and is not certain to; empty if none."""
         region = earlier.region
         if region.kind != "write" or region.bypass == later.region.bypass:
@@ -163,24 +193,9 @@ def _first_common(low: int, end: int, region: Region) -> int | None:
     return max(low, start)
 
 
-def _ordered(before: Access, after: Access, order: HappensBefore) -> bool:
+def _ordered(before: Access, after: Access, order: Order) -> bool:
     late = order.mask(set(after.ops))
     return all(not late & ~order.after(op) for op in before.ops)
-
-
-def _by_precedences(problem: Problem) -> set[tuple[str, str]]:
-    """Return all (before, after) among ops with accesses that a chain of precedences orders."""
-    touching = {op for access in problem.accesses for op in access.ops}
-    behind: list[set[str]] = [set() for _ in problem.ops]
-    for i in reversed(problem.topological_order):
-        for follower in problem.successors[i]:
-            name = problem.ops[follower].name
-            behind[i] |= behind[follower] | ({name} if name in touching else set())
-    return {(op.name, late) for i, op in enumerate(problem.ops) if op.name in touching for late in behind[i]}
-
-
-def _all(before: Access, after: Access, known: set[tuple[str, str]]) -> bool:
-    return all(pair in known for pair in product(before.ops, after.ops))
 
 
 def _named(access: Access) -> str:

@@ -6,11 +6,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.hwmodels import cost
+from hexloom.optimizer.check_regions import ByPrecedences, check_regions
 from hexloom.optimizer.draft import check_count
+from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.hazards import resolve
 from hexloom.optimizer.maintenance import inserted, needed
 
 if TYPE_CHECKING:
+    from hexloom.formulations.problem import Problem
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.draft import TaskDraft
     from hexloom.optimizer.hazards import Answer
@@ -62,6 +65,23 @@ def in_order(drafts: dict[str, TaskDraft], answer: Answer, machine: Machine) -> 
         prefix = "" if len(drafts) == 1 else f"{task}/"
         edges += [(prefix + name, names[f]) for name, u in zip(called, of, strict=True) for f in u.followers]
     return Ordered(changed, tuple(edges), (*resolved.notes, *_told(upkeeps, us)))
+
+
+def refuse_unordered(problem: Problem) -> None:
+    """Refuse a problem whose precedences leave open what its accesses ask for: no plan of it could be accepted.
+
+    Raises
+    ------
+    InvalidInputError
+        With the first two ops, and how many more.
+    """
+    faults: list[str] = []
+    check_regions(problem, ByPrecedences(problem), lambda _, __, text: faults.append(text))
+    if faults:
+        more = f" ({len(faults) - 1} more such pairs)" if len(faults) > 1 else ""
+        raise InvalidInputError(
+            f"problem {problem.name!r}: {faults[0]}{more}; add precedences and maintenance, or leave out the accesses"
+        )
 
 
 def _told(upkeeps: list[Upkeep], us: Fraction) -> tuple[str, ...]:

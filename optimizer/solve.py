@@ -27,6 +27,7 @@ from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.evaluate import evaluator
 from hexloom.optimizer.flips import with_flips
+from hexloom.optimizer.hazard_orders import refuse_unordered
 from hexloom.optimizer.infeasibility import Infeasibility, explain_shortfall
 from hexloom.optimizer.lower import Lowered, TaskLoop, lower
 from hexloom.optimizer.planner import make_plan
@@ -169,6 +170,7 @@ def solve(
         raise InvalidInputError(f"time limit {time_limit_s} s must not be negative")
     machine: Machine | None = None
     if isinstance(work, Problem):
+        refuse_unordered(work)
         lowered = Lowered(work, _loops_of(work))
     else:
         name = hw if hw is not None else work.hw

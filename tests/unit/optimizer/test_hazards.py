@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hexloom import InvalidInputError, Workload, load_hw, solve
-from hexloom.formulations.problem import Region
+from hexloom.formulations.pieces import Cut, cut_op
+from hexloom.formulations.problem import Problem, Region
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.hazards import find_hazards, resolve
 from hexloom.optimizer.lower import lower
@@ -328,6 +329,31 @@ def test_what_is_only_noted_is_not_asked() -> None:
     assert kinds(chained) == []
     assert "maintenance_missing" in kinds(chained, ("a.clean", "b"))
     assert kinds(chained, ("a.clean", "b"), ("a", "b")) == []
+
+
+def test_a_problem_that_leaves_its_accesses_unordered_is_bad_input() -> None:
+    problem = lower(work(op("a", writes=[at("x")]), op("b", "dma", after=["a"], reads=[at("x")])), BARE).problem
+    assert solve(problem, time_limit_s=0.5).status == "OPTIMAL"
+
+    def without(*drop: tuple[str, str]) -> Problem:
+        kept = tuple(e for e in problem.precedences if (e.before, e.after) not in drop)
+        return Problem.model_validate(problem.model_copy(update={"precedences": kept}).model_dump(by_alias=True))
+
+    assert solve(without(("a", "b")), time_limit_s=0.5).status == "OPTIMAL"
+    with pytest.raises(InvalidInputError, match="no clean of these lines is certain to come between them; add prec"):
+        solve(without(("a.clean", "b")))
+    with pytest.raises(InvalidInputError, match="ops 'a' and 'b' share byte 0 of 'x', but nothing orders them; add"):
+        solve(without(("a.clean", "b"), ("a", "b")))
+
+
+def test_an_op_that_is_cut_is_still_one_access() -> None:
+    load = op("load", "dma", writes=[at("x")], pieces=4)
+    problem = lower(work(load, op("b", after=["load"], reads=[at("x")])), BARE).problem
+    cut = cut_op(problem, Cut(problem.op_index["load"], 2))
+    assert cut.accesses[0].ops == ("load+1", "load+2")
+    result = solve(cut, time_limit_s=0.5)
+    assert result.schedule is not None
+    assert check_schedule(result.schedule) == []
 
 
 def test_resolve_leaves_a_cycle_of_the_user_to_the_problem() -> None:
