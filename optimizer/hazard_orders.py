@@ -53,7 +53,7 @@ def in_order(drafts: dict[str, TaskDraft], answer: Answer, machine: Machine) -> 
     before = [[index[_Place(task, name)] for name in op.after] for task, op in every]
     resolved = resolve(names, before, [op.regions for _, op in every], answer)
     edges = [(names[first], names[second]) for first, second in resolved.edges]
-    upkeeps = needed(resolved.ordered)
+    upkeeps = needed(resolved.crossing)
     us = max(cost.cache_range_us(machine), LEAST_US)
     by_task: dict[str, list[Upkeep]] = {}
     for upkeep in upkeeps:

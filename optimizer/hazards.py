@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
+
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.overlaps import meeting, touches_of
+from hexloom.optimizer.overlaps import Pairs, meeting, touches_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hexloom.formulations.problem import Region
+    from hexloom.optimizer.overlaps import Integers, Truths
 
 Kind = Literal["RAW", "WAR", "WAW", "false sharing"]
 Answer = Literal["refuse", "order", "report"]
@@ -44,27 +47,44 @@ class Hazard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What to do: edges to add, and all meetings (before, after) that are ordered then. ``notes`` tell the rest."""
+    """What to do: edges to add, and the hazards on two paths, the op first that comes first then. ``notes`` tell all.
+
+    ``crossing`` are those in which the first op writes through the cache and the other goes past it, or the reverse.
+    """
 
     edges: tuple[tuple[int, int], ...]
-    ordered: tuple[Hazard, ...]
+    crossing: tuple[Hazard, ...]
     notes: tuple[str, ...]
+
+
+class _Meetings:
+    """Every two touches that meet, as arrays; hazards are made of the few that are told."""
+
+    def __init__(self, regions: Sequence[Sequence[Region]]) -> None:
+        self.flat = [(op, region) for op, of in enumerate(regions) for region in of]
+        none = np.zeros(0, np.int64)
+        self.pairs, self.touches = Pairs(none, none, none.astype(bool)), None
+        if len(self.flat) > 1 and any(region.kind == "write" for _, region in self.flat):
+            self.touches = touches_of(self.flat)
+            self.pairs = meeting(self.touches)
+
+    def hazards(self, which: Integers, turned: Truths) -> list[Hazard]:
+        """Return the meetings at positions ``which``, those that are ``turned`` with the later op first."""
+        pairs, flat = self.pairs, self.flat
+        found = []
+        for k, turn in zip(which.tolist(), turned.tolist(), strict=True):
+            one, other = flat[pairs.first[k]], flat[pairs.second[k]]
+            (first, a), (second, b) = (other, one) if turn else (one, other)
+            kind: Kind = "WAW" if a.kind == b.kind else "RAW" if a.kind == "write" else "WAR"
+            found.append(Hazard(first, second, kind if pairs.bytes[k] else "false sharing", (a, b)))
+        return found
 
 
 def find_hazards(regions: Sequence[Sequence[Region]]) -> list[Hazard]:
     """Return every two ops that meet, ordered or not; ``regions`` are those of each op, in the order of the file."""
-    flat = [(op, region) for op, of in enumerate(regions) for region in of]
-    if len(flat) < 2 or all(region.kind != "write" for _, region in flat):
-        return []
-    touches = touches_of(flat)
-    pairs = meeting(touches)
-    found = []
-    for one, other, common in zip(pairs.first.tolist(), pairs.second.tolist(), pairs.bytes.tolist(), strict=True):
-        (first, a), (second, b) = flat[one], flat[other]
-        kind: Kind = "WAW" if a.kind == b.kind else "RAW" if a.kind == "write" else "WAR"
-        found.append(Hazard(first, second, kind if common else "false sharing", (a, b)))
-    found.sort(key=lambda hazard: hazard[:3])
-    return found
+    met = _Meetings(regions)
+    count = len(met.pairs.first)
+    return sorted(met.hazards(np.arange(count), np.zeros(count, bool)), key=lambda hazard: hazard[:3])
 
 
 def resolve(
@@ -77,28 +97,40 @@ def resolve(
     InvalidInputError
         Two ops meet and nothing orders them, and the answer is ``refuse``; or their order closes a cycle.
     """
-    hazards = find_hazards(regions)
+    met = _Meetings(regions)
     before = [set(p) for p in predecessors]
     order = _topological(before)
-    if not hazards or len(order) < len(names):
+    if met.touches is None or not len(met.pairs.first) or len(order) < len(names):
         return Resolved((), (), ())  # of a cycle among the user's own edges the problem tells
-    ordered = _in_their_order(hazards, before, order)
-    loose = [hazard for hazard, pair in zip(hazards, ordered, strict=True) if pair is None]
-    known = [pair for pair in ordered if pair is not None]
-    if not loose:
-        return Resolved((), tuple(known), ())
+    loose, turned = _in_their_order(met, before, order)
+    if not loose.any():
+        return Resolved((), _crossing(met, loose, turned), ())
+    which = np.flatnonzero(loose)
+    first, second = (met.touches.op[side[which]] for side in (met.pairs.first, met.pairs.second))
+    which = which[np.lexsort((second, first))]
+    some = met.hazards(which[:MOST_TOLD], np.zeros(MOST_TOLD, bool)[: len(which)])
     if answer == "refuse":
-        raise InvalidInputError(_refusal(names, loose))
-    told = "; ".join(described(names, hazard) for hazard in loose[:MOST_TOLD])
-    told += f"; and {len(loose) - MOST_TOLD} more" if len(loose) > MOST_TOLD else ""
+        raise InvalidInputError(_refusal(names, some[0], len(which)))
+    told = "; ".join(described(names, hazard) for hazard in some)
+    told += f"; and {len(which) - MOST_TOLD} more" if len(which) > MOST_TOLD else ""
     if answer == "report":
-        return Resolved((), tuple(known), (f"hazards: nothing orders {told}",))
-    pairs = dict.fromkeys((hazard.first, hazard.second) for hazard in loose)
-    for first, second in pairs:
-        before[second].add(first)
-    _refuse_cycle(names, before, loose)
-    edges = _thinned(before, pairs)
-    return Resolved(edges, (*known, *loose), (f"hazards: ordered as in the file: {told}",))
+        return Resolved((), _crossing(met, loose, turned), (f"hazards: nothing orders {told}",))
+    pairs = sorted(set(zip(first.tolist(), second.tolist(), strict=True)))
+    for a, b in pairs:
+        before[b].add(a)
+    _refuse_cycle(names, before, met, which)
+    crossing = _crossing(met, np.zeros_like(loose), turned & ~loose)
+    return Resolved(_thinned(before, pairs), crossing, (f"hazards: ordered as in the file: {told}",))
+
+
+def _crossing(met: _Meetings, loose: Truths, turned: Truths) -> tuple[Hazard, ...]:
+    """Return the ordered meetings that need maintenance: a write, and then an access on the other path."""
+    assert met.touches is not None
+    write, bypass = met.touches.write, met.touches.bypass
+    earlier = np.where(turned, met.pairs.second, met.pairs.first)
+    two_paths = bypass[met.pairs.first] != bypass[met.pairs.second]
+    which = np.flatnonzero(~loose & two_paths & write[earlier])
+    return tuple(met.hazards(which, turned[which]))
 
 
 def described(names: Sequence[str], hazard: Hazard) -> str:
@@ -112,10 +144,10 @@ def described(names: Sequence[str], hazard: Hazard) -> str:
     return f"{hazard.kind} on {where}: {one!r} {does[0]} it{past[0]}, {other!r} {does[1]} it{past[1]}"
 
 
-def _refusal(names: Sequence[str], loose: list[Hazard]) -> str:
-    more = f" ({len(loose) - 1} more such pairs)" if len(loose) > 1 else ""
+def _refusal(names: Sequence[str], hazard: Hazard, count: int) -> str:
+    more = f" ({count - 1} more such pairs)" if count > 1 else ""
     return (
-        f"nothing orders {described(names, loose[0])}{more}; write `after`, give them bytes of their own, or set "
+        f"nothing orders {described(names, hazard)}{more}; write `after`, give them bytes of their own, or set "
         "`hazards: order` in the workload"
     )
 
@@ -136,35 +168,34 @@ def _topological(before: Sequence[set[int]]) -> list[int]:
     return order
 
 
-def _in_their_order(hazards: list[Hazard], before: Sequence[set[int]], order: list[int]) -> list[Hazard | None]:
-    """Return each hazard with the op first that comes first by the edges; None where nothing orders the two."""
-    place = [0] * len(order)
-    for k, op in enumerate(order):
-        place[op] = k
-    turned = [h if place[h.first] < place[h.second] else _reversed(h) for h in hazards]
-    asked = {(h.first, h.second) for h in turned if h.first not in before[h.second]}
+def _in_their_order(met: _Meetings, before: Sequence[set[int]], order: list[int]) -> tuple[Truths, Truths]:
+    """Return which meetings nothing orders, and in which the op that is later in the file comes first."""
+    assert met.touches is not None
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    first, second = met.touches.op[met.pairs.first], met.touches.op[met.pairs.second]
+    turned: Truths = place[first] > place[second]
+    earlier, later = np.where(turned, second, first), np.where(turned, first, second)
+    keys, of = np.unique(earlier * len(order) + later, return_inverse=True)
+    asked = list(zip((keys // len(order)).tolist(), (keys % len(order)).tolist(), strict=True))
     loose = _unconnected(asked, before, order)
-    return [None if (h.first, h.second) in loose else h for h in turned]
+    return loose[of], turned
 
 
-def _reversed(hazard: Hazard) -> Hazard:
-    a, b = hazard.regions
-    kinds: dict[Kind, Kind] = {"RAW": "WAR", "WAR": "RAW"}
-    return Hazard(hazard.second, hazard.first, kinds.get(hazard.kind, hazard.kind), (b, a))
-
-
-def _unconnected(asked: set[tuple[int, int]], before: Sequence[set[int]], order: list[int]) -> set[tuple[int, int]]:
-    """Return the pairs whose second op no path reaches from the first; so many first ops at a time as bits allow."""
-    by_source: dict[int, list[int]] = {}
-    for first, second in asked:
-        by_source.setdefault(first, []).append(second)
-    sources = sorted(by_source)
-    loose: set[tuple[int, int]] = set()
+def _unconnected(asked: list[tuple[int, int]], before: Sequence[set[int]], order: list[int]) -> Truths:
+    """Return of which pairs no path leads from the first op to the second; pairs come by their first op."""
+    loose = np.array([first not in before[second] for first, second in asked], dtype=bool)
+    open_ = np.flatnonzero(loose).tolist()
+    sources = sorted({asked[k][0] for k in open_})
+    at = 0
     for begin in range(0, len(sources), BITS_AT_ONCE):
         block = sources[begin : begin + BITS_AT_ONCE]
+        bit = {source: k for k, source in enumerate(block)}
         reach = _reached(block, before, order)
-        for k, first in enumerate(block):
-            loose.update((first, second) for second in by_source[first] if not reach[second] >> k & 1)
+        while at < len(open_) and asked[open_[at]][0] in bit:
+            first, second = asked[open_[at]]
+            loose[open_[at]] = not reach[second] >> bit[first] & 1
+            at += 1
     return loose
 
 
@@ -182,7 +213,7 @@ def _reached(sources: Sequence[int], before: Sequence[set[int]], order: list[int
     return reach
 
 
-def _refuse_cycle(names: Sequence[str], before: Sequence[set[int]], loose: list[Hazard]) -> None:
+def _refuse_cycle(names: Sequence[str], before: Sequence[set[int]], met: _Meetings, loose: Integers) -> None:
     order = _topological(before)
     if len(order) == len(names):
         return
@@ -192,7 +223,8 @@ def _refuse_cycle(names: Sequence[str], before: Sequence[set[int]], loose: list[
         walk.append(min(p for p in before[walk[-1]] if p in left))
     cycle = walk[walk.index(walk[-1]) :][::-1]
     steps = set(pairwise(cycle))
-    cause = next(h for h in loose if (h.first, h.second) in steps)
+    every = met.hazards(loose, np.zeros(len(loose), bool))
+    cause = next(h for h in every if (h.first, h.second) in steps)
     raise InvalidInputError(
         f"hazards: in the order of the file they close a cycle: {' -> '.join(names[op] for op in cycle)}; one of them "
         f"is {described(names, cause)}; change the order of the file, or write `after` for these two"

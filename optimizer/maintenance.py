@@ -35,13 +35,11 @@ class Upkeep:
         self.followers: dict[int, None] = {}
 
 
-def needed(ordered: Iterable[Hazard]) -> list[Upkeep]:
-    """Return the maintenance that ops need which meet in this order, one through the cache and one past it."""
+def needed(crossing: Iterable[Hazard]) -> list[Upkeep]:
+    """Return the maintenance for ops that meet in this order: a write, then an access on the other path."""
     found: dict[tuple[int, Kind], Upkeep] = {}
-    for hazard in ordered:
-        earlier, later = hazard.regions
-        if earlier.kind != "write" or earlier.bypass == later.bypass:
-            continue
+    for hazard in crossing:
+        earlier = hazard.regions[0]
         kind: Kind = "invalidate" if earlier.bypass else "clean"
         upkeep = found.setdefault((hazard.first, kind), Upkeep(hazard.first, kind))
         upkeep.regions[earlier] = None

@@ -27,6 +27,9 @@ LINE_BYTES = 128
 MOST_PAIRS = 500_000_000
 """Pairs of regions with overlapping extents that are looked at: a minute."""
 
+MOST_MEETINGS = 10_000_000
+"""Pairs that share bytes or a line; row by row the same two count several times."""
+
 FEW_PAIRS, MOST_ROWS = 1_000_000, 8_000_000
 """Above so many pairs, up to so many rows, it is asked whether fewer overlap row by row."""
 
@@ -128,7 +131,14 @@ def meeting(touches: Touches) -> Pairs:
         raise InvalidInputError(
             f"regions: {sweep.pairs} pairs of regions overlap, above {MOST_PAIRS}; state fewer and larger regions"
         )
-    parts = [_that_meet(touches, a, b) for a, b in sweep.portions()]
+    parts, count = [], 0
+    for a, b in sweep.portions():
+        parts.append(_that_meet(touches, a, b))
+        count += len(parts[-1].first)
+        if count > MOST_MEETINGS:
+            raise InvalidInputError(
+                f"regions: more than {MOST_MEETINGS} pairs of regions share bytes; state fewer and larger regions"
+            )
     found = Pairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     _, once = np.unique(found.first * len(touches.op) + found.second, return_index=True)
     return Pairs(found.first[once], found.second[once], found.bytes[once])

@@ -199,7 +199,7 @@ def test_every_order_that_is_left_gives_the_same_bytes(ops: list[Regions], shuff
     steps = [Step(k + 1, of) for k, of in enumerate(ops)]
     for first, second in resolved.edges:
         before[second].add(first)
-    for upkeep in needed(resolved.ordered):
+    for upkeep in needed(resolved.crossing):
         kept = tuple(r.model_copy(update={"kind": upkeep.kind, "bypass": False}) for r in upkeep.regions)
         for follower in upkeep.followers:
             before[follower].add(len(steps))
