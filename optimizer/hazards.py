@@ -231,17 +231,23 @@ def _refuse_cycle(names: Sequence[str], before: Sequence[set[int]], met: _Meetin
     )
 
 
-def _thinned(before: Sequence[set[int]], pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Leave out of the new edges ``pairs`` those that follow from other edges."""
-    edges = tuple(pairs)
-    firsts = sorted({first for first, _ in edges})
+def _thinned(before: Sequence[set[int]], pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Leave out of the new edges ``pairs`` those that follow from other edges; all of them are in ``before``."""
+    firsts = sorted({first for first, _ in pairs})
     if len(firsts) > MOST_THINNED:
-        return edges
+        return tuple(pairs)
+    order = _topological(before)
+    place = {op: k for k, op in enumerate(order)}
     bit = {first: 1 << k for k, first in enumerate(firsts)}
-    reach = _reached(firsts, before, _topological(before))
+    reach = _reached(firsts, before, order)
+    new = set(pairs)
     kept = []
-    for first, second in edges:
-        # The edge itself reaches `first` alone: whatever else comes right before `second` must not know it already.
-        if not any(reach[p] & bit[first] for p in before[second] if p != first):
-            kept.append((first, second))
-    return tuple(kept)
+    for second in sorted({second for _, second in pairs}):
+        seen = 0
+        # Whatever leads to one of these comes before it, so the last ones first: then what follows is known.
+        for first in sorted(before[second], key=place.__getitem__, reverse=True):
+            if not seen & bit.get(first, 0):
+                seen |= reach[first]
+                if (first, second) in new:
+                    kept.append((first, second))
+    return tuple(sorted(kept))
