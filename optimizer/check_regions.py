@@ -148,6 +148,8 @@ def _meetings(problem: Problem) -> Iterator[tuple[Touch, Touch, str]]:
             if region.kind in ("read", "write"):
                 by_tensor.setdefault(region.tensor, []).append(Touch(k, region))
     for touches in by_tensor.values():
+        if all(touch.region.kind == "read" for touch in touches):
+            continue
         touches.sort(key=lambda touch: touch.region.offset_bytes)
         open_reads: list[Touch] = []
         open_writes: list[Touch] = []

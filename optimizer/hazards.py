@@ -115,7 +115,8 @@ def resolve(
     told += f"; and {len(which) - MOST_TOLD} more" if len(which) > MOST_TOLD else ""
     if answer == "report":
         return Resolved((), _crossing(met, loose, turned), (f"hazards: nothing orders {told}",))
-    pairs = sorted(set(zip(first.tolist(), second.tolist(), strict=True)))
+    keys = np.unique(first * len(names) + second)
+    pairs = list(zip((keys // len(names)).tolist(), (keys % len(names)).tolist(), strict=True))
     for a, b in pairs:
         before[b].add(a)
     _refuse_cycle(names, before, met, which)

@@ -162,7 +162,7 @@ class _Sweep:
     """Intervals of lines by start: every write meets what starts inside it, every read the writes that do."""
 
     def __init__(self, low: Integers, end: Integers, write: Truths, owner: Integers) -> None:
-        order = np.lexsort((~write, low))  # of equal starts the writes come first
+        order = np.argsort(2 * low + ~write, kind="stable")  # of equal starts the writes come first
         low, end, write = low[order], end[order], write[order]
         place = np.arange(len(order))
         self.owner = owner[order]
