@@ -82,9 +82,15 @@ def cut_op(problem: Problem, cut: Cut) -> Problem:
         )
         for buffer in problem.buffers
     )
+    accesses = tuple(
+        access.model_copy(
+            update={"ops": tuple(n for name in access.ops for n in (names if name == op.name else (name,)))}
+        )
+        for access in problem.accesses
+    )
     fields = {name: getattr(problem, name) for name in type(problem).model_fields}
     ops = (*problem.ops[: cut.op], *parts, *problem.ops[cut.op + 1 :])
-    return Problem(**{**fields, "ops": ops, "precedences": tuple(edges), "buffers": buffers})
+    return Problem(**{**fields, "ops": ops, "precedences": tuple(edges), "buffers": buffers, "accesses": accesses})
 
 
 def _names(problem: Problem, name: str) -> tuple[str, str]:

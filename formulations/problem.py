@@ -17,11 +17,27 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from hexloom.formulations.memory import Buffer, Scratchpad
-from hexloom.formulations.mode import MAX_RATE, MAX_UNITS, Channel, Dma, Engine, Frozen, Mode, Pull, Rule, Use, slows
+from hexloom.formulations.mode import (
+    MAX_RATE,
+    MAX_UNITS,
+    Channel,
+    Dma,
+    Engine,
+    Frozen,
+    Mode,
+    Pull,
+    Rule,
+    Use,
+    check_mode,
+    holding,
+    slows,
+)
+from hexloom.formulations.region import Access, Region
 
 __all__ = [
     "MAX_RATE",
     "MAX_UNITS",
+    "Access",
     "Buffer",
     "Channel",
     "Dma",
@@ -33,6 +49,7 @@ __all__ = [
     "Precedence",
     "Problem",
     "Pull",
+    "Region",
     "Rule",
     "Scratchpad",
     "Use",
@@ -103,7 +120,9 @@ class Problem(Frozen):
     """The integer instance handed to a formulation.
 
     ``tick_us`` is the length of a tick in microseconds as a fraction ("1/1000"), or None for a problem in bare
-    ticks. ``entry_ticks`` is the dispatch of the plan itself: no op starts before it.
+    ticks. ``entry_ticks`` is the dispatch of the plan itself: no op starts before it. Of ``accesses`` any two that
+    touch the same bytes, one of them writing, are ordered by the plan; with ``hazards: noted`` only where precedences
+    order them.
     """
 
     schema_: Literal["hexloom.problem/1"] = Field(default="hexloom.problem/1", alias="schema")
@@ -115,6 +134,8 @@ class Problem(Frozen):
     ops: tuple[Op, ...] = Field(min_length=1)
     precedences: tuple[Precedence, ...] = ()
     buffers: tuple[Buffer, ...] = ()
+    accesses: tuple[Access, ...] = ()
+    hazards: Literal["ordered", "noted"] = "ordered"
     scratchpad: Scratchpad = Scratchpad()
     entry_ticks: int = Field(default=0, ge=0)
 
@@ -147,12 +168,16 @@ class Problem(Frozen):
         channels = [channel.name for channel in self.channels]
         for op in self.ops:
             for mode in op.modes:
-                _check_mode(op, mode, engines, channels)
+                check_mode(op.name, mode, engines, channels)
         known = {op.name for op in self.ops}
         for edge in self.precedences:
             for name in (edge.before, edge.after):
                 if name not in known:
                     raise ValueError(f"precedence {edge.before!r} -> {edge.after!r}: there is no op {name!r}")
+        for access in self.accesses:
+            for name in access.ops:
+                if name not in known:
+                    raise ValueError(f"access to {access.regions[0].tensor!r}: there is no op {name!r}")
         for buffer in self.buffers:
             for name in buffer.ops:
                 if name not in known:
@@ -328,7 +353,7 @@ class Problem(Frozen):
         for op in self.ops:
             for mode in op.modes:
                 if id(mode) not in changed:
-                    changed[id(mode)] = _holding(mode, shares)
+                    changed[id(mode)] = holding(mode, shares)
             ops.append(op.model_copy(update={"modes": tuple(changed[id(mode)] for mode in op.modes)}))
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return Problem(**{**fields, "engines": tuple(engines), "ops": tuple(ops)})
@@ -336,7 +361,8 @@ class Problem(Frozen):
     def restricted(self, keep: frozenset[str], name: str | None = None, *, buffers: bool = True) -> Problem:
         """Return the problem of the ops named in ``keep`` alone, with the edges among them, without the entry.
 
-        With ``buffers`` theirs stay, and resident ones: they hold their addresses whoever runs.
+        With ``buffers`` theirs stay, and resident ones: they hold their addresses whoever runs. What they access is
+        left out: the edges say what follows from it.
         """
         kept = sorted(self.op_index[op] for op in keep)
         return Problem(
@@ -359,45 +385,3 @@ class Problem(Frozen):
             ),
             scratchpad=self.scratchpad,
         )
-
-
-def _holding(mode: Mode, shares: dict[str, tuple[str, int]]) -> Mode:
-    """Return ``mode`` with uses in place of its pulls; ``shares``: name and common divisor by channel."""
-    if not mode.pulls:
-        return mode
-    uses = list(mode.uses)
-    for pull in mode.pulls:
-        if pull.rate:
-            name, common = shares[pull.channel]
-            uses.append(Use(engine=name, ticks=mode.latency_ticks, units=pull.rate // common))
-    return mode.model_copy(update={"uses": tuple(uses), "pulls": ()})
-
-
-def _check_mode(op: Op, mode: Mode, engines: dict[str, Engine], channels: list[str]) -> None:
-    where = f"op {op.name!r}, mode {mode.name!r}"
-    for use in mode.uses:
-        engine = engines.get(use.engine)
-        if engine is None:
-            raise ValueError(f"{where}: there is no engine {use.engine!r}; known: {', '.join(engines) or 'none'}")
-        if engine.kind == "pipe" and mode.dma is None:
-            raise ValueError(f"{where}: pipe {use.engine!r} is for DMA; give the mode an owner")
-        if mode.dma is not None and engine.kind not in ("pipe", "share"):
-            raise ValueError(f"{where}: a DMA mode holds pipes and its owner, not {use.engine!r}")
-        if engine.kind == "share" and use.unit_ids is not None:
-            raise ValueError(f"{where}: the units of share {use.engine!r} are all one; drop unit_ids")
-        if use.unit_ids is not None:
-            if len(set(use.unit_ids)) != use.units:
-                raise ValueError(f"{where}: {use.units} units of {use.engine!r}, but unit_ids {use.unit_ids}")
-            if any(not 0 <= u < engine.units for u in use.unit_ids):
-                raise ValueError(f"{where}: unit_ids {use.unit_ids} of {use.engine!r}, which has {engine.units}")
-    for pull in mode.pulls:
-        if pull.channel not in channels:
-            raise ValueError(f"{where}: there is no channel {pull.channel!r}; known: {', '.join(channels) or 'none'}")
-    if mode.dma is not None:
-        owner = engines.get(mode.dma.owner_engine)
-        if owner is None or owner.kind != "worker":
-            raise ValueError(f"{where}: DMA owner {mode.dma.owner_engine!r} is not a worker engine")
-        if mode.dma.owner_unit >= owner.units:
-            raise ValueError(
-                f"{where}: DMA owner {owner.name}[{mode.dma.owner_unit}], but {owner.name} has {owner.units} units"
-            )

@@ -7,14 +7,13 @@ What work costs on an engine: exact microseconds, never rounded.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from hexloom.hwmodels.errors import MachineFileError, did_you_mean
 from hexloom.hwmodels.sections import Overheads, Rates
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from hexloom.hwmodels.machine import Machine
     from hexloom.hwmodels.sections import Quantity
 
@@ -246,6 +245,19 @@ def overhead_us(machine: Machine, name: str) -> Fraction:
         raise MachineFileError(f"unknown overhead {name!r}{did_you_mean(name, Overheads.model_fields)}")
     quantity: Quantity = getattr(machine.overheads, name)
     return quantity.exact
+
+
+def cache_range_us(machine: Machine) -> Fraction:
+    """
+    Return the cost of cleaning or invalidating the cache lines of a range, in microseconds; 0 where none is known.
+
+    Parameters
+    ----------
+    machine
+        The machine; ``overheads.cache_range`` may be missing in files of one's own.
+    """
+    quantity = machine.overheads.cache_range
+    return Fraction(0) if quantity is None else quantity.exact
 
 
 def hmx_handover_us(machine: Machine) -> Fraction:

@@ -261,6 +261,7 @@ class Overheads(Section):
     hmx_handover_futex: Overhead
     dma_issue: Overhead
     event_poll: Overhead
+    cache_range: Overhead | None = None
 
 
 class Behaviour(Section):

@@ -13,6 +13,7 @@ from hexloom.formulations.problem import Frozen
 from hexloom.optimizer.arithmetic import check_arithmetic
 from hexloom.optimizer.certificate import check_certificate
 from hexloom.optimizer.check_memory import check_addresses, check_lifetimes, check_reuse
+from hexloom.optimizer.check_regions import check_regions
 from hexloom.optimizer.check_shares import check_share_order, check_share_times
 from hexloom.optimizer.check_times import check_cover, check_rows
 from hexloom.optimizer.errors import PlanError
@@ -134,6 +135,7 @@ def _plan(problem: Problem, plan: Plan) -> tuple[_Found, bool]:
             _check_resources(problem, plan, order, found)
             check_share_order(problem, _modes(problem, plan), order, found)
             check_reuse(problem, plan, order, found)
+            check_regions(problem, order, found)
     check_addresses(problem, plan, found)
     return found, runnable
 

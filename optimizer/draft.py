@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from hexloom.optimizer.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Region
 
 MAX_OPS = 100_000
 """Largest plan: a mistyped count must not fill the memory before anyone sees it."""
@@ -52,7 +56,10 @@ class ModeDraft:
 
 @dataclass(frozen=True, slots=True)
 class OpDraft:
-    """One op; ``after`` and ``buffers`` are names inside the task."""
+    """One op; ``after`` and ``buffers`` are names inside the task, ``in_place`` those of its buffers it overwrites.
+
+    ``regions`` are what it touches in DDR.
+    """
 
     name: str
     modes: tuple[ModeDraft, ...]
@@ -62,6 +69,8 @@ class OpDraft:
     buffers: tuple[str, ...] = ()
     deadline_us: Fraction | None = None
     pieces: int = 1
+    regions: tuple[Region, ...] = ()
+    in_place: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +136,13 @@ class Builder:
         tile: int,
         after: tuple[str | None, ...] = (),
         buffers: tuple[str, ...] = (),
+        regions: tuple[Region, ...] = (),
     ) -> str:
         """Add an op and return its name; None in ``after`` is a neighbour that does not exist."""
         check_count(self.name, len(self.ops) + 1)
         real = tuple(dict.fromkeys(a for a in after if a is not None))
-        self.ops.append(OpDraft(name, mode if isinstance(mode, tuple) else (mode,), stage, tile, real, buffers))
+        modes = mode if isinstance(mode, tuple) else (mode,)
+        self.ops.append(OpDraft(name, modes, stage, tile, real, buffers, regions=regions))
         return name
 
     def task(self, loop: list[str]) -> TaskDraft:

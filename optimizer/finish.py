@@ -99,7 +99,7 @@ def finished(
         baselines=quoted,
         gain=gain,
         advice=advice,
-        notes=(*_notes(problem, rule, timeline.makespan, bounds[0].name), *outcome.notes),
+        notes=(*lowered.notes, *_notes(problem, rule, timeline.makespan, bounds[0].name), *outcome.notes),
         problem=lowered.problem,
         plan=plan,
         rows=op_rows(problem, timeline),

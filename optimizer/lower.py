@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from hexloom.formulations.problem import (
     LARGEST_TICK,
     SMALLEST_TICK,
+    Access,
     Buffer,
     Channel,
     Dma,
@@ -27,6 +28,7 @@ from hexloom.formulations.problem import (
     Precedence,
     Problem,
     Pull,
+    Region,
     Rule,
     Scratchpad,
     Use,
@@ -36,6 +38,7 @@ from hexloom.hwmodels import cost
 from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.draft import check_count, in_class
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.hazard_orders import in_order
 from hexloom.optimizer.kernels import Explicit
 from hexloom.optimizer.kernels.engines import DMA, HMX, HVX
 from hexloom.optimizer.kernels.spec import explain
@@ -62,10 +65,11 @@ class TaskLoop:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The problem, and for each task the loop that the baselines use."""
+    """The problem, for each task the loop that the baselines use, and what a reader should know of both."""
 
     problem: Problem
     loops: tuple[TaskLoop, ...]
+    notes: tuple[str, ...] = ()
 
 
 def lower(workload: Workload, machine: Machine, rule: Rule = "none") -> Lowered:
@@ -87,7 +91,8 @@ def lower(workload: Workload, machine: Machine, rule: Rule = "none") -> Lowered:
 
 
 def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
-    drafts = _expand(workload, machine)
+    ordered = in_order(_expand(workload, machine), workload.hazards, machine)
+    drafts = ordered.drafts
     entry_us = cost.overhead_us(machine, "op")
     tick = _tick(workload, drafts, entry_us)
 
@@ -104,7 +109,8 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
         return known[id(draft)]
 
     ops: list[Op] = []
-    precedences: list[Precedence] = []
+    precedences = [Precedence(before=before, after=after) for before, after in ordered.edges]
+    accesses: list[Access] = []
     buffers: list[Buffer] = []
     for task, draft in drafts.items():
         prefix = f"{task}/" if len(drafts) > 1 else ""
@@ -125,6 +131,9 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
             precedences += [Precedence(before=prefix + before, after=name) for before in op.after]
             for used in dict.fromkeys(op.buffers):
                 users[used].append(name)
+            if op.regions:
+                accesses.append(Access(ops=(name,), regions=op.regions))
+        accesses += _overwritten(draft, prefix)
         buffers += [
             Buffer(
                 name=prefix + b.name,
@@ -148,6 +157,8 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
         ops=tuple(ops),
         precedences=tuple(precedences),
         buffers=tuple(buffers),
+        accesses=tuple(accesses),
+        hazards="noted" if workload.hazards == "report" else "ordered",
         scratchpad=Scratchpad(
             total_bytes=machine.vtcm.total_bytes.whole, reserved_bytes=machine.vtcm.reserved_bytes.whole
         ),
@@ -158,7 +169,25 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
         TaskLoop(task, tuple(prefixes[task] + o for o in draft.loop), draft.one_stage_at_a_time, ticks(entry_us))
         for task, draft in drafts.items()
     )
-    return Lowered(problem, loops)
+    return Lowered(problem, loops, ordered.notes)
+
+
+def _overwritten(draft: TaskDraft, prefix: str) -> Iterable[Access]:
+    """Return who reads and who writes the buffers that some op overwrites: two names for one address."""
+    sizes = {buffer.name: buffer.size_bytes for buffer in draft.buffers}
+    overwritten = {name for op in draft.ops for name in op.in_place if sizes[name]}
+    for op in draft.ops:
+        regions = tuple(
+            Region(
+                tensor=f"scratchpad {prefix}{name}",
+                kind="write" if name in op.in_place else "read",
+                row_bytes=sizes[name],
+            )
+            for name in dict.fromkeys(op.buffers)
+            if name in overwritten
+        )
+        if regions:
+            yield Access(ops=(prefix + op.name,), regions=regions)
 
 
 def _expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:

@@ -24,6 +24,7 @@ from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
 from hexloom.optimizer.evaluate import evaluator, is_valid
 from hexloom.optimizer.explain import EXPLAIN_S, explain
 from hexloom.optimizer.finish import all_bounds, finished
+from hexloom.optimizer.hazard_orders import refuse_unordered
 from hexloom.optimizer.lower import Lowered, loops_of, lower
 from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.workload import Workload
@@ -169,6 +170,7 @@ def solve(
         raise InvalidInputError(f"time limit {time_limit_s} s must not be negative")
     machine: Machine | None = None
     if isinstance(work, Problem):
+        refuse_unordered(work)
         lowered = Lowered(work, loops_of(work))
     else:
         machine = machine_of(work, hw)
@@ -301,7 +303,7 @@ def _cut(lowered: Lowered, pieced: Pieced) -> Lowered:
         replace(loop, loop=tuple(part for name in loop.loop for part in pieced.parts.get(name, (name,))))
         for loop in lowered.loops
     )
-    return Lowered(pieced.problem, loops)
+    return Lowered(pieced.problem, loops, lowered.notes)
 
 
 def _rule(contention: str) -> Rule:

@@ -81,7 +81,8 @@ class Workload(Spec):
     """Tasks whose inputs are ready and that do not depend on each other.
 
     ``hw`` is the machine when none is named beside the file; ``tick_us`` forces the length of a tick. ``channels`` and
-    ``interference`` say what else than engines and DDR the ops share.
+    ``interference`` say what else than engines and DDR the ops share. ``hazards``: whether ops that touch the
+    same bytes and that nothing orders are refused, ordered as they stand in the file, or only noted.
     """
 
     schema_: Literal["hexloom.workload/1"] = Field(default="hexloom.workload/1", alias="schema")
@@ -92,6 +93,7 @@ class Workload(Spec):
     engines: tuple[UserEngine, ...] = ()
     channels: tuple[UserChannel, ...] = ()
     interference: tuple[Slows, ...] = ()
+    hazards: Literal["refuse", "order", "report"] = "refuse"
     tasks: tuple[Task, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

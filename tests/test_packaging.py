@@ -51,7 +51,7 @@ def room_of(name: str) -> str | None:
 # --- layers ---------------------------------------------------------------------------------------------
 
 
-DATA = tuple(f"formulations/{name}.py" for name in ("problem", "mode", "ticks", "configuration/certificate"))
+DATA = tuple(f"formulations/{name}.py" for name in ("problem", "mode", "region", "ticks", "configuration/certificate"))
 """What the checker and the simulator may read of the formulations."""
 
 

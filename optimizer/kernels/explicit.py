@@ -21,6 +21,8 @@ from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft, check_count
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import DMA, HMX, HVX, dma_queue, handover_us, transfer
+from hexloom.optimizer.kernels.in_place import after_other_readers
+from hexloom.optimizer.kernels.regions import RegionSpec, regions_of
 from hexloom.optimizer.kernels.spec import Bytes, ClassName, Count, Microseconds, Name, Rate, Spec
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ class OpSpec(Spec):
     What it shares with others while it works: ``channels`` are rates (``ddr: 20GB/s``), ``bytes`` what it moves in all
     (``ddr: 4MiB``); the ``transfer_bytes`` of DMA load ``ddr`` by themselves. ``class`` is its name in `interference`.
     ``pieces``: equal parts of its work that can be told apart (descriptors); where it pays the op is cut between two.
+
+    ``reads`` and ``writes`` are the bytes it touches in DDR: by them hazards are found. ``in_place`` are those of its
+    ``buffers`` that it overwrites: it waits for all others that use them, but those that come after it anyway.
     """
 
     name: Name
@@ -73,6 +78,9 @@ class OpSpec(Spec):
     alternatives: tuple[ModeSpec, ...] = ()
     after: tuple[Name, ...] = ()
     buffers: tuple[Name, ...] = ()
+    in_place: tuple[Name, ...] = ()
+    reads: tuple[RegionSpec, ...] = ()
+    writes: tuple[RegionSpec, ...] = ()
     scratch_bytes: Bytes = 0
     deadline_us: Microseconds | None = None
     pieces: Annotated[int, Field(ge=1, le=MAX_PIECES, strict=True)] = 1
@@ -159,7 +167,7 @@ class _Unroller:
             for name in op.buffers:
                 if name not in self.buffers:
                     raise InvalidInputError(f"task {self.task!r}, op {op.name!r}: there is no buffer {name!r}")
-        return tuple(ops)
+        return after_other_readers(ops)
 
     def buffers_of(self, specs: tuple[BufferSpec, ...], index: dict[str, int]) -> None:
         for spec in specs:
@@ -203,7 +211,21 @@ class _Unroller:
         modes = (self._mode(spec, name), *(self._alternative(m, k, name) for k, m in enumerate(spec.alternatives)))
         if spec.channels or spec.bytes or spec.class_:
             modes = tuple(replace(m, moves=self._moves(spec, m, name), op_class=spec.class_) for m in modes)
-        self.ops.append(OpDraft(name, modes, stage, tile, after, tuple(buffers), spec.deadline_us, spec.pieces))
+        where = f"task {self.task!r}, op {name!r}"
+        regions = regions_of(
+            where,
+            spec.reads,
+            spec.writes,
+            index,
+            lambda text: self._real(self._name(text, index), text, "tensor"),
+            modes[0].owner is not None,
+        )
+        overwritten = [b for b in (self._name(n, index) for n in spec.in_place) if b is not None]
+        for b in overwritten:
+            if b not in buffers:
+                raise InvalidInputError(f"{where}: {b!r} is in 'in_place', but not one of its buffers; name it in both")
+        draft = OpDraft(name, modes, stage, tile, after, tuple(buffers), spec.deadline_us, spec.pieces)
+        self.ops.append(replace(draft, regions=regions, in_place=tuple(overwritten)))
 
     def _name(self, text: str, index: dict[str, int]) -> str | None:
         below = False

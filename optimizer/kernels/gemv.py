@@ -17,6 +17,7 @@ from hexloom.optimizer.draft import Builder, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hvx_slice, through_l2
 from hexloom.optimizer.kernels.matmul_w4a16 import TILE, TILE_BYTES
+from hexloom.optimizer.kernels.regions import block_of
 from hexloom.optimizer.kernels.spec import ClassName, Count, Name, Spec, workers_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class Gemv(Spec):
     """y[n] f32 = x[k] f32 x W[k, n] of ``weight_type``: one row, as in decode.
 
     ``n_chunk`` are the columns of one transfer of one worker, ``depth`` the transfers that its ring holds. Columns go
-    to the workers in whole tiles of 32, as evenly as these allow.
+    to the workers in whole tiles of 32, as evenly as these allow. ``input`` and ``output`` name x and y in DDR, by
+    which hazards with other tasks are found.
     """
 
     name: Name
@@ -39,6 +41,8 @@ class Gemv(Spec):
     n_chunk: Count = 128
     workers: Count | None = None
     depth: Count = 2
+    input: Name | None = None
+    output: Name | None = None
     class_: ClassName = Field(default="", alias="class")
     copies: Count = 1
 
@@ -78,7 +82,8 @@ class _Expansion:
         source = out.buffer("x_f32", spec.k * 4, align)
         target = out.buffer("x", spec.k * 2, align)
         load = self.transfer(0, spec.k * 4, 1, "read")
-        first = out.op("x_load", load, stage="x_load", tile=0, buffers=(source,))
+        read = block_of(spec.input, "read", 0, spec.k * 4, bypass=True)
+        first = out.op("x_load", load, stage="x_load", tile=0, buffers=(source,), regions=read)
         convert = hvx_slice(cost.hvx_us(machine, "hvx_activation_prepare", spec.k, 1), 0)
         prepare = out.op("x_convert", convert, stage="x_convert", tile=0, after=(first,), buffers=(source, target))
         return first, prepare
@@ -113,7 +118,10 @@ class _Expansion:
                     buffers=(ring, "x"),
                 )
             )
-        store = out.op(f"store.{w}", self._store(w, columns), stage="store", tile=w, after=(dots[-1],))
+        start = w * (spec.n // TILE) // self.workers * TILE
+        written = block_of(spec.output, "write", start * 4, columns * 4, bypass=False)
+        mode = self._store(w, columns)
+        store = out.op(f"store.{w}", mode, stage="store", tile=w, after=(dots[-1],), regions=written)
         rest: list[str] = []
         for j, dot in enumerate(dots):
             rest += [dot, *loads[j + spec.depth : j + spec.depth + 1]]

@@ -15,9 +15,11 @@ from hexloom.hwmodels import cost
 from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker, through_l2
+from hexloom.optimizer.kernels.regions import block_of
 from hexloom.optimizer.kernels.spec import ClassName, Count, Name, Spec, workers_of
 
 if TYPE_CHECKING:
+    from hexloom.formulations.problem import Region
     from hexloom.hwmodels import Machine
 
 WeightType = Literal["q4_0", "q8_0", "f16"]
@@ -42,6 +44,7 @@ class MatmulW4A16(Spec):
     ``m_chunk`` and ``n_chunk`` default to the choice of ggml-hexagon's parameter solver for the machine's VTCM.
     ``activation_rows`` is the number of rows in one activation transfer of one worker. Today all weights come over
     the DMA queue of ``dma_owner``; a plan may give each load to the queue of any worker unless ``fixed_owner``.
+    ``input`` and ``output`` name A and C in DDR, by which hazards with other tasks are found.
     """
 
     name: Name
@@ -57,6 +60,8 @@ class MatmulW4A16(Spec):
     depth: Depth = Depth()
     dma_owner: int = Field(default=0, ge=0)
     fixed_owner: bool = False
+    input: Name | None = None
+    output: Name | None = None
     class_: ClassName = Field(default="", alias="class")
     copies: Count = 1
 
@@ -101,13 +106,13 @@ class _Expansion:
         chunk = 0
         for block, row in enumerate(range(0, spec.m, self.m_chunk)):
             rows = min(self.m_chunk, spec.m - row)
-            ready = self._activations(block, rows, previous_jobs)
+            ready = self._activations(block, row, rows, previous_jobs)
             columns = [min(self.n_chunk, spec.n - c) for c in range(0, spec.n, self.n_chunk)]
-            previous_jobs = self._chunks(chunk, rows, columns, ready)
+            previous_jobs = self._chunks(chunk, row, rows, columns, ready)
             chunk += len(columns)
         return self.out.task(self.loop)
 
-    def _activations(self, block: int, rows: int, previous_jobs: list[str]) -> str:
+    def _activations(self, block: int, row: int, rows: int, previous_jobs: list[str]) -> str:
         """Load and convert the rows of one block; the converted block has one buffer, so it waits for the last."""
         spec, machine, out = self.spec, self.machine, self.out
         row_bytes = spec.k * 4
@@ -120,7 +125,8 @@ class _Expansion:
         after_jobs: tuple[str | None, ...] = tuple(previous_jobs[-spec.depth.weights :])
         for g in range(groups):
             for w in range(self.workers):
-                mine = min(step, rows - (g * self.workers + w) * step)
+                at = (g * self.workers + w) * step
+                mine = min(step, rows - at)
                 if mine <= 0:
                     break
                 staging = out.buffer(f"activation_f32.{w}.{g % 2}", step * row_bytes, self.align)
@@ -131,6 +137,7 @@ class _Expansion:
                     tile=block * groups + g,
                     after=(converts.get((g - 2, w)),) if g >= 2 else after_jobs,
                     buffers=(staging,),
+                    regions=block_of(spec.input, "read", (row + at) * row_bytes, mine * row_bytes, bypass=True),
                 )
                 if (w, mine) not in self.slices:
                     us = cost.hvx_us(machine, "hvx_activation_prepare", mine * spec.k, 1)
@@ -158,7 +165,7 @@ class _Expansion:
         size = self.m_chunk * self.spec.k * 2
         return self.out.buffer("activation_f16", size, self.tile_align, self.tile_align)
 
-    def _chunks(self, first: int, rows: int, columns: list[int], ready: str) -> list[str]:
+    def _chunks(self, first: int, row: int, rows: int, columns: list[int], ready: str) -> list[str]:
         """Add the four stages of every chunk of one block; return the names of its HMX jobs in order."""
         spec, depth = self.spec, self.spec.depth
         load: dict[int, str] = {}
@@ -203,6 +210,15 @@ class _Expansion:
                 c,
                 (job[c],),
                 (output,),
+                block_of(
+                    spec.output,
+                    "write",
+                    (row * spec.n + (c - first) * self.n_chunk) * 4,
+                    width * 4,
+                    rows,
+                    spec.n * 4,
+                    bypass=False,
+                ),
             )
         self._reference(first, len(columns), load, dequantize, job, store)
         return list(job.values())
@@ -215,8 +231,9 @@ class _Expansion:
         tile: int,
         after: tuple[str | None, ...],
         buffers: tuple[str, ...],
+        regions: tuple[Region, ...] = (),
     ) -> str:
-        return self.out.op(name, mode, stage=stage, tile=tile, after=after, buffers=buffers)
+        return self.out.op(name, mode, stage=stage, tile=tile, after=after, buffers=buffers, regions=regions)
 
     def _earlier(self, stage: str, c: int, depth: int) -> str | None:
         return f"{stage}.{c - depth}" if c >= depth else None

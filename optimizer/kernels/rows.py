@@ -16,6 +16,7 @@ from hexloom.hwmodels import cost
 from hexloom.optimizer.draft import Builder, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import DDR, L2_READ, L2_WRITE, Transfers, hvx_gang, hvx_slice, through_l2
+from hexloom.optimizer.kernels.regions import block_of
 from hexloom.optimizer.kernels.spec import ClassName, Count, Microseconds, Name, Spec, workers_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 class RowKernel(Spec):
     """``rows`` x ``cols`` elements, a block of ``rows_per_block`` rows at a time.
 
-    ``duration_us`` replaces the computed time of all blocks together (mode ``direct`` only).
+    ``duration_us`` replaces the computed time of all blocks together (mode ``direct`` only). ``input`` and ``output``
+    name the tensors in DDR, by which hazards with other tasks are found; both may be the same.
     """
 
     rate: ClassVar[str]
@@ -41,6 +43,8 @@ class RowKernel(Spec):
     depth: Count = 2
     workers: Count | None = None
     duration_us: Microseconds | None = None
+    input: Name | None = None
+    output: Name | None = None
     class_: ClassName = Field(default="", alias="class")
     copies: Count = 1
 
@@ -75,7 +79,10 @@ class RowKernel(Spec):
                     cost.ddr_us(machine, 2 * n_bytes),
                 )
             mode = hvx_gang(machine, us, workers, moves=through_l2(read=n_bytes, written=n_bytes))
-            loop.append(out.op(f"compute.{tile}", mode, stage="compute", tile=tile))
+            at = row * self.cols * self.element_bytes
+            read = block_of(self.input, "read", at, rows * self.cols * self.element_bytes, bypass=False)
+            written = block_of(self.output, "write", at, rows * self.cols * self.element_bytes, bypass=False)
+            loop.append(out.op(f"compute.{tile}", mode, stage="compute", tile=tile, regions=read + written))
         return out.task(loop)
 
     def _staged(self, machine: Machine, workers: int) -> TaskDraft:
@@ -109,6 +116,7 @@ class RowKernel(Spec):
                 tile=turn,
                 after=(f"compute.{oldest}" if oldest >= 0 else None,),
                 buffers=(source,),
+                regions=block_of(self.input, "read", block * step * row_bytes, rows * row_bytes, bypass=True),
             )
             gamma_buffers = (f"gamma.{w}",) if w in first_use else ()
             if (w, rows) not in slices:
@@ -128,6 +136,7 @@ class RowKernel(Spec):
                 tile=turn,
                 after=(compute,),
                 buffers=(target,),
+                regions=block_of(self.output, "write", block * step * row_bytes, rows * row_bytes, bypass=True),
             )
             ahead.setdefault(w, []).extend((load, compute, store))
         for names in ahead.values():
