@@ -32,9 +32,10 @@ FLAGSHIP = "llama_matmul_and_norm/workload.yaml"
 PAIR = "ffn_and_norm/workload.yaml"
 SIX = "ffn_and_norm/x6.yaml"
 DECODE = "prefill_and_decode/workload.yaml"
+EXPERTS = "moe_experts/workload.yaml"
 SEED = 1
 
-every_example = pytest.mark.parametrize("name", [FLAGSHIP, PAIR, SIX, DECODE])
+every_example = pytest.mark.parametrize("name", [FLAGSHIP, PAIR, SIX, DECODE, EXPERTS])
 
 
 def expected(name: str) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def us(name: str, ticks: int | None) -> Fraction:
 def test_no_example_is_left_out() -> None:
     found = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.glob("*/*.yaml")}
     pipelines = {name for name in found if name.startswith("attention_pipeline/")}  # see test_pipeline_examples.py
-    assert found - pipelines == {FLAGSHIP, PAIR, SIX, DECODE}
+    assert found - pipelines == {FLAGSHIP, PAIR, SIX, DECODE, EXPERTS}
     for path in EXAMPLES.glob("*/"):
         assert (path / "README.md").is_file()
 
