@@ -90,7 +90,7 @@ def test_two_changes_are_judged_as_by_every_interleaving(data: Data) -> None:
 
 @pytest.mark.slow
 @given(changed_pipelines())
-@settings(max_examples=1500)
+@settings(max_examples=600)
 def test_many_changes_are_judged_as_by_every_interleaving(data: Data) -> None:
     judged(data, 20_000)
 
@@ -103,7 +103,7 @@ def test_random_pipelines_are_judged_as_by_every_interleaving(data: Data) -> Non
 
 @pytest.mark.slow
 @given(random_pipelines())
-@settings(max_examples=1500)
+@settings(max_examples=600)
 def test_many_random_pipelines_are_judged_as_by_every_interleaving(data: Data) -> None:
     judged(data, 20_000)
 
