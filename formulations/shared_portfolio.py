@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Evaluate
     from hexloom.formulations.problem import Problem, Rule
 
-UNAWARE_SHARE, RIGID_SHARE, EVENT_SHARE = 0.15, 0.1, 0.5
-"""Shares of the time for a plan that ignores contention, for one without it, and of the rest for the exact search."""
+UNAWARE_SHARE, RIGID_SHARE, AWARE_SHARE, EVENT_SHARE = 0.15, 0.1, 0.4, 0.5
+"""Shares of the time for a plan that ignores contention, for one without it, for one made by policies that know how
+transfers share channels, and of the rest for the exact search."""
 
 MANY_OPS = 150
 """From so many ops on list schedules are judged under the rule from the start."""
@@ -101,11 +102,17 @@ def _search(
     if not unaware.interrupted:
         rigid = _rigid(problem, evaluators, seconds * RIGID_SHARE, seed)
         starts += [] if rigid is None else [rigid]
+    spent = UNAWARE_SHARE + RIGID_SHARE
+    if not unaware.interrupted and _transfers_share(problem):
+        aware = _of_many(
+            problem, rule, bounds, evaluators(rule), (), seconds * AWARE_SHARE, seed, on_progress, enough_gap
+        )
+        starts += [] if aware.best is None else [aware.best[0]]
+        spent += AWARE_SHARE
     limit = Limit(0.0, deterministic=seed is not None)
     local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress, enough_gap)
     local.run(starts)
     best, proven, states = local.best, local.proven, 0
-    spent = UNAWARE_SHARE + RIGID_SHARE
     interrupted = unaware.interrupted
     if len(problem.ops) <= EVENT_OPS and not local.done and not interrupted:
         share = left(spent) * EVENT_SHARE
@@ -144,6 +151,12 @@ def _search(
     if best is not None and proven:
         plan_bound = Fraction(best[1].makespan)
     return Found(best, bound, evaluations, False, interrupted, notes=notes, plan_bound=plan_bound)
+
+
+def _transfers_share(problem: Problem) -> bool:
+    return any(
+        mode.dma is not None and any(pull.rate for pull in mode.pulls) for op in problem.ops for mode in op.modes
+    )
 
 
 def _of_many(

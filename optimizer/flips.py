@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem, Rule
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.baselines import Baselines
+    from hexloom.optimizer.lower import Lowered
     from hexloom.optimizer.plan import Plan
     from hexloom.optimizer.schedule import Advice
     from hexloom.optimizer.workload import Workload
@@ -60,7 +61,10 @@ def with_flips(
     try:
         tasks = _tasks(problem, decision, found)
         for name, end, changed in ends:
-            answer = _answer_at(work, changed, plan, tasks, rule)
+            lowered = lower(work, changed, rule)
+            if lowered.problem.op_index.keys() != problem.op_index.keys():
+                return advice  # ops were cut: the plan is one of other ops than the workload's
+            answer = _answer_at(lowered, plan, tasks, rule)
             if answer is not None and answer != advice.answer:
                 flips.append(f"{name} {end}: {answer}")
     except KeyboardInterrupt:
@@ -78,9 +82,8 @@ def _tasks(problem: Problem, decision: Decision, found: Baselines) -> list[_Alon
     return tasks
 
 
-def _answer_at(work: Workload, machine: Machine, plan: Plan, tasks: list[_Alone], rule: Rule) -> str | None:
-    """Return the advice at the costs of ``machine``, None where a loop of today does not fit."""
-    lowered = lower(work, machine, rule)
+def _answer_at(lowered: Lowered, plan: Plan, tasks: list[_Alone], rule: Rule) -> str | None:
+    """Return the advice at other costs, None where a loop of today does not fit."""
     problem = lowered.problem.under(rule)
 
     def ticks(part: Problem, of: Plan) -> float:

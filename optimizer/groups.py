@@ -150,11 +150,20 @@ def _pinned(buffer: Buffer, keep: set[Group]) -> Buffer:
 def _concerned(
     problem: Problem, deadlines: set[str], buffers: tuple[Buffer, ...], edges: tuple[Precedence, ...]
 ) -> set[str]:
-    """Return the ops with a deadline or a buffer, and all that come before them; the first op when there are none."""
+    """Return the ops with a deadline or a buffer or too wide for an engine, and all that come before them.
+
+    The first op when there are none.
+    """
     before: dict[str, list[str]] = {}
     for edge in edges:
         before.setdefault(edge.after, []).append(edge.before)
-    left = [*deadlines, *(name for b in buffers for name in b.ops)]
+    units = {engine.name: engine.units for engine in problem.engines}
+    too_wide = [
+        op.name
+        for op in problem.ops
+        if all(any(use.ticks and use.units > units[use.engine] for use in mode.uses) for mode in op.modes)
+    ]
+    left = [*deadlines, *too_wide, *(name for b in buffers for name in b.ops)]
     found: set[str] = set()
     while left:
         name = left.pop()

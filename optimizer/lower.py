@@ -224,6 +224,7 @@ def _tick(workload: Workload, drafts: dict[str, TaskDraft], entry_us: Fraction) 
     for mode in modes.values():
         (given if mode.given else computed).extend([*(use.us for use in mode.uses), mode.latency_us])
         computed += [mode.overhead_us, mode.issue_us, mode.poll_us]
+    given += [op.deadline_us for draft in drafts.values() for op in draft.ops if op.deadline_us is not None]
     rounded = [math.ceil(us / NANOSECOND) * NANOSECOND for us in computed]
     tick = _common_divisor(given + rounded)
     if workload.tick_us is None:

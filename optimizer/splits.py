@@ -64,8 +64,11 @@ def cut(problem: Problem, names: Collection[str], pieces: int) -> Problem:
 
 
 def with_parts(problem: Problem, **changes: object) -> Problem:
-    """Return ``problem`` with some fields replaced, validated and with nothing remembered of the old one."""
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
+    """Return ``problem`` with some fields replaced, validated and with nothing remembered of the old one.
+
+    What ops touch is left out: it has become orders already, and the ops may have other names now.
+    """
+    fields = {name: getattr(problem, name) for name in type(problem).model_fields if name != "accesses"}
     return Problem(**{**fields, **changes})
 
 

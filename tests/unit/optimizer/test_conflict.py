@@ -241,3 +241,26 @@ def test_the_file_is_what_its_schema_says(explained: bool) -> None:
     assert Infeasibility.from_json(found.to_json()) == found
     jsonschema.validate(json.loads(found.to_json()), json.loads(schema_texts()["infeasibility.schema.json"]))
     assert bool(found.conflict) == explained
+
+
+def test_what_cannot_run_alone_is_in_every_conflict_about_it() -> None:
+    """Nobody else is to blame: not the entry, not another op's deadline, not another engine."""
+    ops = [
+        {"name": "a", "engine": "hmx", "duration_us": 10},
+        {"name": "b", "engine": "hvx", "duration_us": 10, "units": 9},
+        {"name": "c", "engine": "hmx", "duration_us": 10, "deadline_us": 30},
+    ]
+    found = solve(Workload.from_data({"name": "w", "hw": "hexagon-v81", "tasks": [{"name": "t", "ops": ops}]}), seed=1)
+    assert found.infeasibility is not None
+    assert {(m.kind, *m.names) for m in found.infeasibility.conflict} == {("engine", "hvx"), ("gang", "b")}
+
+
+def test_what_ops_touch_does_not_stand_in_the_way_of_an_answer() -> None:
+    touching = {"name": "a", "engine": "hvx", "duration_us": 5, "buffers": ["x"]}
+    task = {
+        "name": "t",
+        "ops": [{**touching, "writes": [{"tensor": "T", "bytes": 64}]}],
+        "buffers": [{"name": "x", "size_bytes": "9MiB"}],
+    }
+    found = solve(Workload.from_data({"name": "w", "hw": "hexagon-v81", "tasks": [task]}), seed=1)
+    assert found.infeasibility is not None and found.infeasibility.short == 1048576

@@ -152,10 +152,12 @@ def test_scratchpad_is_that_of_the_machine() -> None:
 # --- the rest -------------------------------------------------------------------------------------------
 
 
-def test_a_deadline_is_rounded_down() -> None:
-    lowered = lower(work(task("t", op("a", 2, deadline_us=7), op("b", 4))), BARE)
-    assert lowered.problem.tick_us == "2"
-    assert [o.deadline_ticks for o in lowered.problem.ops] == [3, None]
+@pytest.mark.parametrize(("tick", "kept"), [(None, ("1", 7)), (2, ("2", 3))])
+def test_the_tick_divides_deadlines_unless_it_is_given(tick: int | None, kept: tuple[str, int]) -> None:
+    """A coarser tick of the user's rounds them down."""
+    given = {} if tick is None else {"tick_us": tick}
+    lowered = lower(work(task("t", op("a", 2, deadline_us=7), op("b", 4)), **given), BARE)
+    assert (lowered.problem.tick_us, [o.deadline_ticks for o in lowered.problem.ops]) == (kept[0], [kept[1], None])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from hexloom.optimizer import flips
 from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.check import Violation
 from hexloom.optimizer.errors import CheckFailedError
+from hexloom.optimizer.schedule import write_whole
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Buffer, Problem
@@ -333,3 +335,34 @@ def test_overheads_that_were_not_varied_are_not_said_to_change_nothing(
     schedule = solve(asked, seed=1).schedule
     assert schedule is not None and schedule.advice is not None
     assert schedule.advice.flips is None
+
+
+def test_a_plan_with_cut_ops_is_one_of_other_ops_than_the_workloads() -> None:
+    """Whether an overhead changes the advice is not asked then."""
+    given = work(
+        op("a1", 10, channels={"g": "9GB/s"}, pieces=4, **{"class": "r"}),
+        op("a2", 10, channels={"g": "9GB/s"}, **{"class": "r"}),
+        op("b", 30, bytes={"g": "100KiB"}, **{"class": "s"}),
+        channels=[{"name": "g", "rate_gb_s": 12}],
+        interference=[{"victim": "r", "cause": "s", "factor": 0.5}],
+    )
+    schedule = solve(given, seed=1, time_limit_s=0.5).schedule
+    assert schedule is not None and schedule.advice is not None
+    assert len(schedule.problem.ops) == 4 and schedule.advice.flips is None
+
+
+def test_a_deadline_is_kept_to_the_digit() -> None:
+    """Both end at 20.804 us, between ticks of 0.04: the deadline has a tick of its own."""
+    ops = [op(name, 10, channels={"g": "9GB/s"}, deadline_us="20.81") for name in ("a", "b")]
+    schedule = solve(work(*ops, channels=[{"name": "g", "rate_gb_s": 11}]), seed=1, time_limit_s=0.5).schedule
+    assert schedule is not None and float(schedule.us(schedule.makespan)) == pytest.approx(20.804, abs=1e-3)
+
+
+def test_links_and_pipes_are_written_to_and_not_replaced(tmp_path: Path) -> None:
+    target, link = tmp_path / "target.txt", tmp_path / "link.txt"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_whole(link, "new")
+    assert link.is_symlink() and target.read_text() == "new"
+    write_whole(Path("/dev/null"), "gone")
+    assert not Path("/dev/null").is_file()
