@@ -321,7 +321,14 @@ def _channels(workload: Workload, machine: Machine, ops: list[Op]) -> tuple[Chan
     """Return the channels that some op pulls, the machine's first."""
     used = {pull.channel for op in ops for mode in op.modes for pull in mode.pulls}
     capacity = cost.channel_mb_s(machine)
-    capacity |= {channel.name: max(1, math.floor(channel.rate_gb_s * 1000)) for channel in workload.channels}
+    for channel in workload.channels:
+        mb_s = channel.rate_gb_s * 1000
+        if mb_s != int(mb_s):
+            raise InvalidInputError(
+                f"channel {channel.name!r}: rate_gb_s {float(channel.rate_gb_s):g} is not a whole number of MB/s; "
+                f"channels are counted in these: write {_decimal(Fraction(max(1, int(mb_s)), 1000))}"
+            )
+        capacity[channel.name] = int(mb_s)
     return tuple(Channel(name=name, capacity=mb_s) for name, mb_s in capacity.items() if name in used)
 
 

@@ -152,6 +152,13 @@ def test_scratchpad_is_that_of_the_machine() -> None:
 # --- the rest -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("rate", "instead"), [("1/3", "0.333"), (1e-9, "0.001")])
+def test_a_channel_has_whole_megabytes_per_second(rate: object, instead: str) -> None:
+    asked = op("a", 2, channels={"g": "1MB/s"})
+    with pytest.raises(InvalidInputError, match=f"channel 'g': rate_gb_s .* whole number of MB/s.*: write {instead}$"):
+        lower(work(task("t", asked), channels=[{"name": "g", "rate_gb_s": rate}]), V81)
+
+
 @pytest.mark.parametrize(("tick", "kept"), [(None, ("1", 7)), (2, ("2", 3))])
 def test_the_tick_divides_deadlines_unless_it_is_given(tick: int | None, kept: tuple[str, int]) -> None:
     """A coarser tick of the user's rounds them down."""
