@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.event_order_lp import polished
 from hexloom.formulations.limit import Limit
-from hexloom.formulations.problem import Precedence, Problem
+from hexloom.formulations.problem import Op, Precedence, Problem
 from hexloom.formulations.shared_search import SharedSearch
 
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.mode import Mode, Rule
+
+T = TypeVar("T")
 
 WORTH = 0.005
 """What a cut must save, as a part of the makespan: it costs an entry in a queue."""
@@ -65,8 +67,10 @@ def cut_op(problem: Problem, cut: Cut) -> Problem:
     one = {"name": first, "modes": [h[0] for h in halves], "pieces": cut.pieces}
     two = {"name": second, "modes": [h[1] for h in halves], "pieces": op.pieces - cut.pieces}
     late = op.deadline_ticks
-    parts = [type(op)(**given, **one, deadline_ticks=None if in_order else late), type(op)(**given, **two)]
-    parts[1] = parts[1].model_copy(update={"deadline_ticks": late})
+    parts = (
+        Op(**given, **one, deadline_ticks=None if in_order else late),
+        Op(**given, **two, deadline_ticks=late),
+    )
     leaving, entering = names[1:] if in_order else names, names[:1] if in_order else names
     edges = [
         Precedence(before=before, after=after)
@@ -126,7 +130,7 @@ def cut_decision(decision: Decision, problem: Problem, cut: Cut) -> Decision:
         of = (op, second) if i == op else (place(i),)
         actions += [k if action >= 0 else ~k for k in of]
 
-    def doubled(values: tuple[object, ...]) -> tuple[object, ...]:
+    def doubled(values: tuple[T, ...]) -> tuple[T, ...]:
         return (*values[:second], values[op], *values[second:])
 
     guards: list[tuple[int, int]] = []
@@ -136,8 +140,8 @@ def cut_decision(decision: Decision, problem: Problem, cut: Cut) -> Decision:
         guards += [(a, b) for a in befores for b in afters]
     return replace(
         decision,
-        modes=doubled(decision.modes),  # type: ignore[arg-type]
-        units=doubled(decision.units),  # type: ignore[arg-type]
+        modes=doubled(decision.modes),
+        units=doubled(decision.units),
         actions=tuple(actions),
         guards=tuple(guards),
     )
