@@ -115,12 +115,8 @@ class LocalSearch:
         self.evaluations = 0
         self._headroom = 0
         self._transfer_stages = transfer_stages(problem)
-        units = {engine.name: engine.units for engine in problem.engines}
-        self._fitting = [
-            [m for m, mode in enumerate(op.modes) if all(u.ticks == 0 or u.units <= units[u.engine] for u in mode.uses)]
-            for op in problem.ops
-        ]
-        self._moves = Moves(problem, self._fitting, self.random, capped=speeds is not None)
+        self._fitting = problem.fitting_modes
+        self._moves = Moves(problem, self.random, capped=speeds is not None)
 
     def run(self, incumbents: tuple[Decision, ...] = (), sharpen: Callable[[], Bounds] | None = None) -> Found:
         """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities.
@@ -179,10 +175,7 @@ class LocalSearch:
         ops = self.problem.ops
         ht = self.bounds.heads_tails
         tail = tuple(float(t + d) for t, d in zip(ht.tail, ht.duration, strict=True))
-        fastest = tuple(
-            min(of, key=lambda m, op=op: (op.modes[m].duration_ticks, m))  # type: ignore[misc]
-            for op, of in zip(ops, self._fitting, strict=True)
-        )
+        fastest = self.problem.fastest_modes
         open_modes = tuple(
             ANY if len(of) == len(op.modes) > 1 else m for op, of, m in zip(ops, self._fitting, fastest, strict=True)
         )

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 
 class Moves:
-    """Neighbours of policies, drawn at random; ``fitting`` are the modes of each op, ``capped`` whether caps act."""
+    """Neighbours of policies, drawn at random; ``capped`` says whether caps act."""
 
-    def __init__(self, problem: Problem, fitting: list[list[int]], source: random.Random, *, capped: bool) -> None:
+    def __init__(self, problem: Problem, source: random.Random, *, capped: bool) -> None:
         self._problem = problem
-        self._fitting = fitting
         self._random = source
         self._capped = capped
         self._sources, self._gates = task_gates(problem)
@@ -44,11 +43,11 @@ class Moves:
         rng = self._random
         n = len(self._problem.ops)
         move = rng.random()
-        choices = [i for i in range(n) if len(self._fitting[i]) > 1]
+        choices = [i for i in range(n) if len(self._problem.fitting_modes[i]) > 1]
         if choices and move < 0.3:
             i = rng.choice(choices)
             modes = list(policy.modes)
-            modes[i] = rng.choice(self._fitting[i])
+            modes[i] = rng.choice(self._problem.fitting_modes[i])
             return replace(policy, modes=tuple(modes))
         if len(self._sources) > 1 and move < 0.5:
             factor = {task: math.exp(rng.gauss(0, 0.7)) for task in self._sources}

@@ -260,6 +260,28 @@ class Problem(Frozen):
         return tuple(order)
 
     @cached_property
+    def fitting_modes(self) -> tuple[tuple[int, ...], ...]:
+        """For each op the positions of the modes that need no more units of an engine than exist."""
+        units = {engine.name: engine.units for engine in self.engines}
+        return tuple(
+            tuple(
+                m
+                for m, mode in enumerate(op.modes)
+                if all(u.ticks == 0 or u.units <= units[u.engine] for u in mode.uses)
+            )
+            for op in self.ops
+        )
+
+    @cached_property
+    def fastest_modes(self) -> tuple[int, ...]:
+        """For each op the shortest of the modes that fit, the first of equals; some mode of every op must fit."""
+        found = []
+        for op, fitting in zip(self.ops, self.fitting_modes, strict=True):
+            ticks = [op.modes[m].duration_ticks for m in fitting]
+            found.append(fitting[ticks.index(min(ticks))])
+        return tuple(found)
+
+    @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
         """Ops that dependencies connect, each group in topological order."""
         root = list(range(len(self.ops)))

@@ -88,11 +88,7 @@ class SharedSearch:
         self._movable = [i for i, touched in enumerate(self._touched) if touched]
         self._open = [i for i, op in enumerate(problem.ops) if len(op.modes) > 1]
         self._after = _descendants(problem)
-        units = {engine.name: engine.units for engine in problem.engines}
-        self._fitting = [
-            [m for m, mode in enumerate(op.modes) if all(u.ticks == 0 or u.units <= units[u.engine] for u in mode.uses)]
-            for op in problem.ops
-        ]
+        self._fitting = problem.fitting_modes
 
     def run(self, incumbents: Sequence[Decision]) -> None:
         """Improve ``incumbents`` until the bound is met or the limit reached; the best is in ``best``."""

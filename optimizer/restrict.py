@@ -38,14 +38,7 @@ def decision_of_loop(problem: Problem, loop: Sequence[int]) -> Decision | None:
     scratchpad allows.
     """
     engines = {engine.name: engine for engine in problem.engines}
-    modes = []
-    for op in problem.ops:
-        fitting = [
-            m
-            for m, mode in enumerate(op.modes)
-            if all(u.ticks == 0 or u.units <= engines[u.engine].units for u in mode.uses)
-        ]
-        modes.append(min(fitting, key=lambda m, op=op: op.modes[m].duration_ticks))  # type: ignore[misc]
+    modes = problem.fastest_modes
     units = tuple(
         tuple(
             ()
@@ -60,7 +53,7 @@ def decision_of_loop(problem: Problem, loop: Sequence[int]) -> Decision | None:
     if offsets is None:
         return None
     flows = share_flows(problem, modes, units, moments_of(problem, modes, actions))
-    return Decision(tuple(modes), units, actions, offsets, flows=flows)
+    return Decision(modes, units, actions, offsets, flows=flows)
 
 
 def with_waits(problem: Problem, modes: Sequence[int], loop: Sequence[int]) -> tuple[int, ...]:

@@ -136,10 +136,7 @@ class WindowSearch:
     def _schedules(self) -> Iterator[FlatSolution]:
         """Yield schedules that count bytes, the shortest first."""
         until = self.budget.left * (1 - POLICY_SHARE)
-        modes = tuple(
-            min(range(len(op.modes)), key=lambda m, op=op: (op.modes[m].duration_ticks, m))  # type: ignore[misc]
-            for op in self.problem.ops
-        )
+        modes = self.problem.fastest_modes
         found: list[Dispatch] = []
         for policy in islice(due_policies(self.problem, self.bounds, modes), POLICIES):
             self.budget.spend(len(self.problem.ops) / OPS_PER_SECOND)

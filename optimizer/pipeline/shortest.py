@@ -129,12 +129,12 @@ def _broken(machine: Machine, trips: Trips, moves: Sequence[Move]) -> Broken | N
 
 def fault_of(machine: Machine, trips: Trips, moves: Sequence[Move]) -> Fault | None:
     """Return the fault that ends ``moves``; None where they are not possible or end well or before their end."""
-    state: State | Fault | None = machine.start()
+    state = machine.start()
     for k, move in enumerate(moves):
-        state = after(machine, state, move, trips)  # type: ignore[arg-type]
-        if state is None or isinstance(state, Fault):
-            return state if k == len(moves) - 1 else None
-    assert state is not None and not isinstance(state, Fault)
+        reached = after(machine, state, move, trips)
+        if reached is None or isinstance(reached, Fault):
+            return reached if k == len(moves) - 1 else None
+        state = reached
     return None if any(True for _ in machine.moves(state, trips)) else machine.at_rest(state, trips)
 
 
