@@ -131,9 +131,10 @@ class RingAllocator(Allocator):
     has_slots = True
 
     def __init__(self, problem: Problem, kinds: Kinds, rings: Rings) -> None:
-        super().__init__(problem)
+        # Before the base: it places what is always live, by the ``place`` below.
         self._kinds = kinds
         self._rings = rings
+        super().__init__(problem)
 
     def place(self, b: int, floor: int = 0) -> bool:
         """Give buffer ``b`` a free slot; after the last turn, and to what has no kind, any address."""

@@ -58,6 +58,14 @@ def test_a_buffer_waits_for_a_slot_of_its_kind() -> None:
     assert (pool.offsets[2], pool.offsets[1]) == (9, 7)
 
 
+def test_what_is_always_live_has_its_place_before_any_slot() -> None:
+    p = problem(on("hmx", "a", 1, task="t"), buffers=(buffer("r", 3, resident=True), buffer("x", 2, "a")), capacity=9)
+    kinds = kinds_of(p, ())
+    pool = RingAllocator(p, kinds, lay_out(p, kinds, ((1,),)))
+    assert pool.offsets == {0: 0}
+    assert pool.place(1) and pool.offsets[1] == 7
+
+
 def test_turns_and_rings_keep_the_engine_busy() -> None:
     """Two slots: while a job runs the next tile is prepared, and the first tile of b during the last job of a."""
     p = two_matmuls(10)
