@@ -39,17 +39,21 @@ class Engine(Frozen):
     ``worker``: every unit is a hardware thread that executes a queue in order (HVX context, HMX thread).
     ``resource``: counted units that own no thread; the plan orders their users by waits.
     ``share``: a counted amount whose units are all one; the plan orders its users so that no timing exceeds it.
-    ``pipe``: units that the hardware gives to transfers, first issued first served; only DMA ops use it.
+    ``pipe``: units that the hardware gives to transfers, first issued first served; only DMA ops use it. Of ``depth``
+    (a ring, a FIFO) are the places for what is issued and not yet observed: who issues more waits for the oldest.
     """
 
     name: str = Field(min_length=1)
     units: int = Field(default=1, ge=1, le=MAX_RATE)
     kind: Literal["worker", "resource", "share", "pipe"] = "worker"
+    depth: int | None = Field(default=None, ge=1, le=MAX_RATE)
 
     @model_validator(mode="after")
-    def _few_units(self) -> Self:
+    def _of_its_kind(self) -> Self:
         if self.kind != "share" and self.units > MAX_UNITS:
             raise ValueError(f"engine {self.name!r} has {self.units} units, above the limit {MAX_UNITS}")
+        if self.kind != "pipe" and self.depth is not None:
+            raise ValueError(f"engine {self.name!r} is a {self.kind}, and only a pipe has a depth; drop it")
         return self
 
 
@@ -86,13 +90,15 @@ class Use(Frozen):
 class Dma(Frozen):
     """The issuing side of a transfer: its owner starts it, goes on, and later observes its end.
 
-    ``issue_ticks`` hold the owner when the transfer is started, ``poll_ticks`` when its end is observed.
+    ``issue_ticks`` hold the owner when the transfer is started, ``poll_ticks`` when its end is observed. It takes
+    ``descriptors`` places of every pipe that has a depth.
     """
 
     owner_engine: str
     owner_unit: int = Field(ge=0)
     issue_ticks: int = Field(default=0, ge=0)
     poll_ticks: int = Field(default=0, ge=0)
+    descriptors: int = Field(default=1, ge=1, le=MAX_RATE)
 
 
 class Mode(Frozen):
@@ -134,18 +140,6 @@ class Mode(Frozen):
         if self.dma is None:
             return self.overhead_ticks + self.latency_ticks
         return self.dma.issue_ticks + self.latency_ticks + self.dma.poll_ticks
-
-
-def holding(mode: Mode, shares: dict[str, tuple[str, int]]) -> Mode:
-    """Return ``mode`` with uses in place of its pulls; ``shares``: name and common divisor by channel."""
-    if not mode.pulls:
-        return mode
-    uses = list(mode.uses)
-    for pull in mode.pulls:
-        if pull.rate:
-            name, common = shares[pull.channel]
-            uses.append(Use(engine=name, ticks=mode.latency_ticks, units=pull.rate // common))
-    return mode.model_copy(update={"uses": tuple(uses), "pulls": ()})
 
 
 def check_mode(op: str, mode: Mode, engines: dict[str, Engine], channels: list[str]) -> None:

@@ -11,7 +11,6 @@ import hashlib
 import heapq
 from fractions import Fraction
 from functools import cached_property
-from math import gcd
 from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -29,10 +28,10 @@ from hexloom.formulations.mode import (
     Rule,
     Use,
     check_mode,
-    holding,
     slows,
 )
 from hexloom.formulations.region import Access, Region
+from hexloom.formulations.shares import channel_shares, ring_shares
 
 __all__ = [
     "MAX_RATE",
@@ -341,44 +340,12 @@ class Problem(Frozen):
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
 
     def under(self, rule: Rule) -> Problem:
-        """Return the problem with what ``rule`` asks of channels in it."""
-        return self.with_rigid_channels() if rule == "rigid" else self
+        """Return the problem with what ``rule`` asks of channels in it, and the depths of pipes."""
+        return ring_shares(self.with_rigid_channels() if rule == "rigid" else self)
 
     def with_rigid_channels(self) -> Problem:
-        """Return the same problem with rule ``rigid`` in it: a share in place of every channel that someone pulls.
-
-        Every mode gets a further use, its last, of each share that it pulls of. Capacity and demands are divided by
-        what they have in common. A channel called like an engine gives a share with ``channel`` behind its name.
-        """
-        rates: dict[str, list[int]] = {}
-        for mode in {id(mode): mode for op in self.ops for mode in op.modes}.values():
-            for pull in mode.pulls:
-                if pull.rate:
-                    rates.setdefault(pull.channel, []).append(pull.rate)
-        if not rates:
-            return self
-        names = {engine.name for engine in self.engines}
-        shares: dict[str, tuple[str, int]] = {}
-        engines = list(self.engines)
-        for channel in self.channels:
-            if channel.name in rates:
-                name = channel.name
-                while name in names:
-                    name += " channel"
-                names.add(name)
-                common = gcd(channel.capacity, *rates[channel.name])
-                shares[channel.name] = name, common
-                engines.append(Engine(name=name, units=channel.capacity // common, kind="share"))
-        # Ops share their modes, and much is looked up by the identity of a mode: each is changed once.
-        changed: dict[int, Mode] = {}
-        ops = []
-        for op in self.ops:
-            for mode in op.modes:
-                if id(mode) not in changed:
-                    changed[id(mode)] = holding(mode, shares)
-            ops.append(op.model_copy(update={"modes": tuple(changed[id(mode)] for mode in op.modes)}))
-        fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return Problem(**{**fields, "engines": tuple(engines), "ops": tuple(ops)})
+        """Return the same problem with rule ``rigid`` in it: a share in place of every channel that someone pulls."""
+        return channel_shares(self)
 
     def restricted(self, keep: frozenset[str], name: str | None = None, *, buffers: bool = True) -> Problem:
         """Return the problem of the ops named in ``keep`` alone, with the edges among them, without the entry.

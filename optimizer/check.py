@@ -75,7 +75,7 @@ def check_plan(problem: Problem, plan: Plan) -> list[Violation]:
     Users of one worker unit need no rule of their own: each has its one entry in the queue of the unit. Nor does
     freedom from deadlock: every op is one node of the happens-before graph, so a graph without cycles has none.
     """
-    return _plan(problem, plan)[0]
+    return _plan(problem.under("none"), plan)[0]
 
 
 def check_times(problem: Problem, plan: Plan, rows: Sequence[OpRow], rule: Rule = "none") -> list[Violation]:
@@ -83,6 +83,7 @@ def check_times(problem: Problem, plan: Plan, rows: Sequence[OpRow], rule: Rule 
 
     Needs one valid mode and row per op and entries that name ops; where that is missing, that alone is returned.
     """
+    problem = problem.under("none")
     found = _Found()
     _check_assignments(problem, plan, found)
     _check_names(problem, plan, found)
@@ -95,11 +96,10 @@ def check_times(problem: Problem, plan: Plan, rows: Sequence[OpRow], rule: Rule 
 def check_schedule(schedule: Schedule) -> list[Violation]:
     """Return every violation of a schedule file: of its plan, its times, and of its numbers among each other.
 
-    Under rule ``rigid`` the channels are shares: the plan must hold them whatever the timing.
+    Under rule ``rigid`` the channels are shares, as the places of rings are under any: the plan must hold them whatever
+    the timing.
     """
-    problem, plan = schedule.problem, schedule.plan
-    if schedule.contention == "rigid":
-        problem = problem.with_rigid_channels()
+    problem, plan = schedule.problem.under(schedule.contention), schedule.plan
     found, runnable = _plan(problem, plan)
     uncovered = _Found()
     check_cover(problem, schedule.rows, uncovered)
@@ -125,11 +125,11 @@ def _plan(problem: Problem, plan: Plan) -> tuple[_Found, bool]:
         cycle = order.cycle()
         if cycle:
             runnable = False
-            nodes = [str(node) for node in [*cycle, cycle[0]]]
-            if len(nodes) > LONGEST_CYCLE:
-                nodes[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = [f"... {len(nodes) - LONGEST_CYCLE} more ..."]
-            text = "the plan never ends, because each of these comes before the next: " + " -> ".join(nodes)
-            found("cycle", tuple(dict.fromkeys(node.op for node in cycle)), text)
+            steps = [str(cycle[-1][0]), *(f"{node} ({why})" if why else str(node) for node, why in cycle)]
+            if len(steps) > LONGEST_CYCLE:
+                steps[LONGEST_CYCLE // 2 : -LONGEST_CYCLE // 2] = [f"... {len(steps) - LONGEST_CYCLE} more ..."]
+            text = "the plan never ends, because each of these comes before the next: " + " -> ".join(steps)
+            found("cycle", tuple(dict.fromkeys(node.op for node, _ in cycle)), text)
         else:
             _check_dependencies(problem, order, found)
             _check_resources(problem, plan, order, found)

@@ -38,8 +38,9 @@ class UseDraft:
 class ModeDraft:
     """One way to run an op; ``given`` says that the user wrote its duration, which is then never rounded.
 
-    ``owner`` (engine, unit) makes it a DMA op; ``issue_us`` and ``poll_us`` then hold the owner. ``moves`` are the
-    bytes that it moves through channels while it works, ``op_class`` is what `interference` calls it.
+    ``owner`` (engine, unit) makes it a DMA op; ``issue_us`` and ``poll_us`` then hold the owner, and ``descriptors``
+    are its places in a ring. ``moves`` are the bytes that it moves through channels while it works, ``op_class`` is
+    what `interference` calls it.
     """
 
     uses: tuple[UseDraft, ...]
@@ -48,6 +49,7 @@ class ModeDraft:
     owner: tuple[str, int] | None = None
     issue_us: Fraction = Fraction(0)
     poll_us: Fraction = Fraction(0)
+    descriptors: int = 1
     name: str = "default"
     given: bool = False
     moves: tuple[tuple[str, int | Fraction], ...] = ()

@@ -39,11 +39,14 @@ class HappensBefore:
         self.graph = _graph(problem, plan)
         self._started_after: dict[Node, int] | None = None
 
-    def cycle(self) -> list[Node]:
-        """Return the nodes of one cycle in their order, none when there is no cycle."""
+    def cycle(self) -> list[tuple[Node, str]]:
+        """Return the nodes of one cycle in their order, each with why it comes after the one before; else nothing.
+
+        A node that follows from the op itself, its end from its start, has no reason.
+        """
         if nx.is_directed_acyclic_graph(self.graph):
             return []
-        return [edge[0] for edge in nx.find_cycle(self.graph)]
+        return [(edge[1], self.graph.edges[edge].get("why", "")) for edge in nx.find_cycle(self.graph)]
 
     def after(self, op: str) -> int:
         """Return the ops that start only when ``op`` has been observed, as a bit set.
@@ -86,12 +89,31 @@ def _graph(problem: Problem, plan: Plan) -> nx.DiGraph[Node]:
     for name in ops:
         graph.add_edge(Node("start", name), Node("done", name))
         graph.add_edge(Node("done", name), Node("observed", name))
+    modes = {a.op: ops[a.op].modes[a.mode] for a in plan.assignments}
+    rings = {engine.name: engine.depth for engine in problem.engines if engine.depth is not None}
     for queue in plan.queues:
         for entry, follower in pairwise(queue.entries):
-            graph.add_edge(_left(entry, lasts), _reached(follower))
+            graph.add_edge(_left(entry, lasts), _reached(follower), why=f"queue {queue.engine}[{queue.unit}]")
+        issued = [entry.op for entry in queue.entries if entry.action == "start"] if rings else []
+        for ring, depth in rings.items():
+            _add_ring(graph, ring, depth, [(op, modes[op]) for op in issued])
     for wait in plan.waits:
-        graph.add_edge(Node("observed", wait.before), Node("start", wait.after))
+        graph.add_edge(Node("observed", wait.before), Node("start", wait.after), why="wait")
     return graph
+
+
+def _add_ring(graph: nx.DiGraph[Node], ring: str, depth: int, issued: list[tuple[str, Mode]]) -> None:
+    """Add what the places of a ring order among those ``issued`` one after the other: places free up oldest first."""
+    inside: list[tuple[str, int]] = []
+    for op, mode in issued:
+        if mode.dma is None or not any(use.engine == ring and use.ticks > 0 for use in mode.uses):
+            continue
+        inside.append((op, mode.dma.descriptors))
+        oldest = None
+        while len(inside) > 1 and sum(places for _, places in inside) > depth:
+            oldest, _ = inside.pop(0)
+        if oldest is not None:
+            graph.add_edge(Node("observed", oldest), Node("start", op), why=f"{ring} holds {depth}")
 
 
 def _left(entry: QueueEntry, lasts: dict[str, bool]) -> Node:

@@ -21,7 +21,6 @@ from hexloom.formulations.problem import (
     Buffer,
     Channel,
     Dma,
-    Engine,
     Interference,
     Mode,
     Op,
@@ -40,8 +39,9 @@ from hexloom.optimizer.draft import check_count, in_class
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.hazard_orders import in_order
 from hexloom.optimizer.kernels import Explicit
-from hexloom.optimizer.kernels.engines import DMA, HMX, HVX
+from hexloom.optimizer.kernels.engines import DMA, DMA_QUEUE, HMX, HVX
 from hexloom.optimizer.kernels.spec import explain
+from hexloom.optimizer.resources import engines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -146,8 +146,7 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
             )
             for b in draft.buffers
         ]
-    engines = _engines(workload, machine, ops)
-    _check_threads(engines, machine)
+    engines = engines_of(workload, machine, ops)
     problem = Problem(
         name=workload.name,
         tick_us=str(tick),
@@ -191,9 +190,9 @@ def _overwritten(draft: TaskDraft, prefix: str) -> Iterable[Access]:
 
 
 def _expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:
-    own = {engine.name: engine.units for engine in workload.engines}
+    own = {engine.name: engine for engine in workload.engines}
     for name in own:
-        if name in (HVX, HMX, DMA):
+        if name in (HVX, HMX, DMA) or name.startswith(DMA_QUEUE):
             raise InvalidInputError(f"engine {name!r} is the machine's; give your own another name")
     channels = list(cost.channel_mb_s(machine))
     for channel in workload.channels:
@@ -291,6 +290,7 @@ def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int], tick: Fraction, pi
             owner_unit=draft.owner[1],
             issue_ticks=ticks(draft.issue_us),
             poll_ticks=ticks(draft.poll_us),
+            descriptors=draft.descriptors,
         )
         if pipe_mb_s is not None:
             held = sum((use.us for use in uses if use.engine == DMA), start=Fraction(0))
@@ -343,36 +343,6 @@ def _interference(workload: Workload, ops: list[Op]) -> tuple[Interference, ...]
                     f"known: {', '.join(classes) or 'none'}"
                 )
     return tuple(Interference(victim=f.victim, cause=f.cause, factor=str(f.factor)) for f in workload.interference)
-
-
-def _engines(workload: Workload, machine: Machine, ops: list[Op]) -> tuple[Engine, ...]:
-    """Return the engines that some op uses, the machine's first, DMA queues by owner."""
-    used: set[str] = set()
-    for op in ops:
-        for mode in op.modes:
-            used.update(use.engine for use in mode.uses)
-            if mode.dma is not None:
-                used.add(mode.dma.owner_engine)
-    found = []
-    if HVX in used:
-        found.append(Engine(name=HVX, units=machine.hvx_contexts))
-    if HMX in used:
-        found.append(Engine(name=HMX, units=machine.hmx_units))
-    found += [Engine(name=e.name, units=e.units, kind=e.kind) for e in workload.engines if e.name in used]
-    pipes = sorted((name for name in used if name.startswith(DMA)), key=lambda name: (len(name), name))
-    known = {engine.name for engine in found}
-    return (*found, *(Engine(name=name, kind="pipe") for name in pipes if name not in known))
-
-
-def _check_threads(engines: tuple[Engine, ...], machine: Machine) -> None:
-    workers = [engine for engine in engines if engine.kind == "worker"]
-    need = sum(engine.units for engine in workers)
-    if need > machine.hw_threads:
-        parts = ", ".join(f"{engine.name} {engine.units}" for engine in workers)
-        raise InvalidInputError(
-            f"the plan needs {need} hardware threads ({parts}), {machine.name} has {machine.hw_threads}; "
-            "make your own engines resources instead of workers, or use fewer HVX contexts"
-        )
 
 
 def loops_of(problem: Problem) -> tuple[TaskLoop, ...]:

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
-from hexloom.formulations.problem import MAX_UNITS
 from hexloom.hwmodels.plain_data import PlainLoader, extent_fault, unreadable
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Copy, Explicit, Gemv, MatmulW4A16, RmsNorm
+from hexloom.optimizer.kernels.explicit_spec import UserEngine
 from hexloom.optimizer.kernels.spec import Factor, GigabytesPerSecond, Microseconds, Name, Spec, explain
 
 LONGEST_FLOW_YAML = 100_000
@@ -49,14 +49,6 @@ Task = Annotated[
         custom_error_message="there is no such kernel; known: matmul_w4a16, rmsnorm, copy, gemv, or ops of your own",
     ),
 ]
-
-
-class UserEngine(Spec):
-    """An engine beside the machine's: a hardware thread of its own (``worker``), or counted units (``resource``)."""
-
-    name: Name
-    units: Annotated[int, Field(ge=1, le=MAX_UNITS, strict=True)] = 1
-    kind: Literal["worker", "resource"] = "resource"
 
 
 class UserChannel(Spec):

@@ -44,7 +44,7 @@ def compare(problem: Problem) -> list[str]:
         witness = optimum(problem, rigid=True)
     except OracleLimit:
         return ["oracle gave up"]
-    view = problem.with_rigid_channels()
+    view = problem.under("rigid")
     best = None if witness is None else witness.ticks
     heads_tails = lower_bounds(view).heads_tails
     if first_shortfall(view, heads_tails) is not None:

@@ -106,8 +106,20 @@ def optimum(problem: Problem, state_limit: int = STATE_LIMIT, *, rigid: bool = F
 
 
 def demands(problem: Problem, rigid: bool = False) -> list[tuple[str, int, list[list[int]]]]:
-    """Return for every share, and every rigid channel: name, amount, and what each mode of each op demands of it."""
+    """Return for every share, ring and rigid channel: name, amount, and what each mode of each op demands of it."""
     found = []
+    for engine in problem.engines:
+        if engine.depth is not None:
+            rows = [
+                [
+                    mode.dma.descriptors
+                    if mode.dma and mode.latency_ticks and any(u.engine == engine.name and u.ticks for u in mode.uses)
+                    else 0
+                    for mode in op.modes
+                ]
+                for op in problem.ops
+            ]
+            found.append((engine.name, engine.depth, rows))
     for engine in problem.engines:
         if engine.kind == "share":
             rows = [

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn
 
+DEPTHS = st.sampled_from((None, None, None, 1, 2))
+"""Places of a ring."""
+
 MAX_LANES = 5
 """Hardware threads of all workers together: above it a plain search over events takes too long."""
 
@@ -44,7 +47,7 @@ def engine_sets(draw: DrawFn, dma: bool = True, pipes: bool = True) -> tuple[Eng
     if dma and pipes:
         number = draw(st.integers(0, 2))
         if number >= 1:
-            engines.append(Engine(name="queue", units=draw(st.integers(1, 2)), kind="pipe"))
+            engines.append(Engine(name="queue", units=draw(st.integers(1, 2)), kind="pipe", depth=draw(DEPTHS)))
         if number == 2:
             engines.append(Engine(name="shared", units=draw(st.integers(1, 2)), kind="pipe"))
     return tuple(engines)
@@ -97,6 +100,7 @@ def dma_modes(draw: DrawFn, engines: Sequence[Engine], name: str) -> Mode:
         owner_unit=draw(st.integers(0, owner.units - 1)),
         issue_ticks=draw(st.integers(0, 2)),
         poll_ticks=draw(st.sampled_from((0, 0, 1))),
+        descriptors=draw(st.sampled_from((1, 1, 1, 2))),
     )
     return Mode(name=name, uses=tuple(uses), latency_ticks=longest + late, dma=dma)
 
@@ -161,7 +165,7 @@ def problems(
     max_ops: int = 6, min_ops: int = 1, dma: bool = True, pipes: bool = True, max_buffers: int = 4
 ) -> st.SearchStrategy[Problem]:
     """Any small problem; its channels, if it has any, are rigid."""
-    return with_channels(max_ops, min_ops, dma, pipes, max_buffers).map(Problem.with_rigid_channels)
+    return with_channels(max_ops, min_ops, dma, pipes, max_buffers).map(lambda problem: problem.under("rigid"))
 
 
 @st.composite

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
 
 HVX, HMX, DMA = "hvx", "hmx", "dma"
+DMA_QUEUE = "dma_queue"
 DDR, L2_READ, L2_WRITE = "ddr", "l2_read", "l2_write"
 
 Moves = tuple[tuple[str, int], ...]
@@ -22,7 +23,7 @@ Direction = Literal["read", "write"]
 
 def dma_queue(unit: int) -> str:
     """Name of the pipe that is the DMA queue of HVX worker ``unit``."""
-    return f"dma_queue{unit}"
+    return f"{DMA_QUEUE}{unit}"
 
 
 def through_l2(*, read: int = 0, written: int = 0) -> Moves:
@@ -61,12 +62,16 @@ def marker() -> ModeDraft:
     return ModeDraft((), Fraction(0))
 
 
-def transfer(machine: Machine, owner: int, row_bytes: int, rows: int, direction: Literal["read", "write"]) -> ModeDraft:
-    """Transfer ``rows`` rows in 2-D on the queue of HVX worker ``owner``.
+def transfer(
+    machine: Machine, owner: int, row_bytes: int, rows: int, direction: Direction, stride_bytes: int | None = None
+) -> ModeDraft:
+    """Transfer ``rows`` rows, ``stride_bytes`` apart (None: without a gap), on the queue of HVX worker ``owner``.
 
     The queue is busy for every row and its fixed cost, the pipe all queues share only for the bytes; so several
-    queues together can fill the pipe although one alone cannot. DMA goes past L2, so its bytes load DDR alone.
+    queues together can fill the pipe although one alone cannot. DMA goes past L2, so its bytes load DDR alone. What
+    does not fit the fields of one descriptor takes several, each with its cost of issue.
     """
+    descriptors = len(cost.dma_descriptors(machine, row_bytes, rows, stride_bytes or row_bytes))
     queue_us = cost.dma_queue_us(machine, row_bytes, rows)
     pipe_us = cost.dma_pipe_us(machine, row_bytes * rows, direction)
     latency = max(queue_us, pipe_us)
@@ -74,8 +79,9 @@ def transfer(machine: Machine, owner: int, row_bytes: int, rows: int, direction:
         (UseDraft(DMA, pipe_us), UseDraft(dma_queue(owner), queue_us)),
         latency,
         owner=(HVX, owner),
-        issue_us=cost.overhead_us(machine, "dma_issue"),
+        issue_us=descriptors * cost.overhead_us(machine, "dma_issue"),
         poll_us=cost.overhead_us(machine, "event_poll"),
+        descriptors=descriptors,
         name=f"owner{owner}",
         moves=((DDR, row_bytes * rows),),
     )

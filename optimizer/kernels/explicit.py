@@ -11,109 +11,29 @@ import fnmatch
 import re
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
-from hexloom.formulations.problem import MAX_PIECES
 from hexloom.hwmodels import cost
 from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft, check_count
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import DMA, HMX, HVX, dma_queue, handover_us, transfer
+from hexloom.optimizer.kernels.explicit_spec import BufferSpec, Item, ModeSpec, OpSpec, UserEngine
 from hexloom.optimizer.kernels.in_place import after_other_readers
-from hexloom.optimizer.kernels.regions import RegionSpec, regions_of
-from hexloom.optimizer.kernels.spec import Bytes, ClassName, Count, Microseconds, Name, Rate, Spec
+from hexloom.optimizer.kernels.regions import regions_of
+from hexloom.optimizer.kernels.spec import Count, Name, Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hexloom.hwmodels import Machine
 
 INDEX = re.compile(r"\{([a-z]\w*)(?:([+\-%])(\d+))?\}")
 LITERAL = str.maketrans({"[": "[[]", "?": "[?]"})
-ONLY_FOR = {"macs": HMX, "transfer_bytes": DMA, "rows": DMA, "direction": DMA, "owner": DMA}
+ONLY_FOR = {"macs": HMX, "transfer_bytes": DMA, "rows": DMA, "stride_bytes": DMA, "direction": DMA, "owner": DMA}
 """Keys that say nothing on another engine; there they would be read and forgotten."""
-
-
-class ModeSpec(Spec):
-    """Another way to run an op; keys as in the op itself."""
-
-    engine: Name
-    units: Count | Literal["all"] = 1
-    duration_us: Microseconds
-    latency_us: Microseconds | None = None
-
-
-class OpSpec(Spec):
-    """One op.
-
-    Its time is ``duration_us``, or comes from the machine: ``transfer_bytes`` in ``rows`` rows for DMA, ``macs``
-    for HMX (fp16). ``owner`` is the HVX worker whose queue a DMA op uses; without it the op is taken by worker 0.
-    ``also`` are further engines held for the same time. ``latency_us``: when the result can be used, if later.
-
-    What it shares with others while it works: ``channels`` are rates (``ddr: 20GB/s``), ``bytes`` what it moves in all
-    (``ddr: 4MiB``); the ``transfer_bytes`` of DMA load ``ddr`` by themselves. ``class`` is its name in `interference`.
-    ``pieces``: equal parts of its work that can be told apart (descriptors); where it pays the op is cut between two.
-
-    ``reads`` and ``writes`` are the bytes it touches in DDR: by them hazards are found. ``in_place`` are those of its
-    ``buffers`` that it overwrites: it waits for all others that use them, but those that come after it anyway.
-    """
-
-    name: Name
-    stage: str | None = None
-    engine: Name | None = None
-    units: Count | Literal["all"] = 1
-    duration_us: Microseconds | None = None
-    latency_us: Microseconds | None = None
-    macs: Annotated[int, Field(ge=1, le=10**15, strict=True)] | None = None
-    transfer_bytes: Bytes | None = None
-    rows: Count = 1
-    direction: Literal["read", "write"] = "read"
-    owner: int = Field(default=0, ge=0)
-    also: dict[Name, Count] = Field(default_factory=dict)
-    channels: dict[Name, Rate] = Field(default_factory=dict)
-    bytes: dict[Name, Bytes] = Field(default_factory=dict)
-    class_: ClassName = Field(default="", alias="class")
-    alternatives: tuple[ModeSpec, ...] = ()
-    after: tuple[Name, ...] = ()
-    buffers: tuple[Name, ...] = ()
-    in_place: tuple[Name, ...] = ()
-    reads: tuple[RegionSpec, ...] = ()
-    writes: tuple[RegionSpec, ...] = ()
-    scratch_bytes: Bytes = 0
-    deadline_us: Microseconds | None = None
-    pieces: Annotated[int, Field(ge=1, le=MAX_PIECES, strict=True)] = 1
-
-
-class BufferSpec(Spec):
-    """One scratchpad buffer; ``align_bytes`` defaults to the machine's, ``resident`` holds its address throughout."""
-
-    name: Name
-    size_bytes: Bytes
-    align_bytes: Annotated[Bytes, Field(ge=1)] | None = None
-    granule_bytes: Annotated[Bytes, Field(ge=1)] = 1
-    address: Bytes | None = None
-    resident: bool = False
-
-
-def _item(data: Any) -> str:
-    if isinstance(data, dict):
-        return "loop" if not {"for", "for_", "count", "ops"}.isdisjoint(data) else "op"
-    return "loop" if isinstance(data, Loop) else "op"
-
-
-class Loop(Spec):
-    """``count`` repetitions of ``ops`` and ``buffers`` with the index named by ``for``: 0, 1, 2, …"""
-
-    for_: str = Field(alias="for", pattern=r"^[a-z]\w*$")
-    count: Count
-    ops: tuple[Item, ...] = Field(min_length=1)
-    buffers: tuple[BufferSpec, ...] = ()
-
-
-Item = Annotated[Annotated[OpSpec, Tag("op")] | Annotated[Loop, Tag("loop")], Discriminator(_item)]
-"""An op, or a loop: what has a key of a loop is one, so that a wrong key in it is named once."""
 
 
 class Explicit(Spec):
@@ -129,9 +49,9 @@ class Explicit(Spec):
     copies: Count = 1
 
     def expand(
-        self, machine: Machine, engines: dict[str, int] | None = None, channels: Sequence[str] = ()
+        self, machine: Machine, engines: Mapping[str, UserEngine] | None = None, channels: Sequence[str] = ()
     ) -> TaskDraft:
-        """Return the ops with all loops unrolled; ``engines`` are the user's own, by units, ``channels`` all names."""
+        """Return the ops with all loops unrolled; ``engines`` are the user's own, ``channels`` all names."""
         unroller = _Unroller(self.name, machine, engines or {}, channels)
         unroller.buffers_of(self.buffers, {})
         unroller.ops_of(self.ops, {}, ())
@@ -145,9 +65,10 @@ class Explicit(Spec):
 
 
 class _Unroller:
-    def __init__(self, task: str, machine: Machine, engines: dict[str, int], channels: Sequence[str]) -> None:
+    def __init__(self, task: str, machine: Machine, engines: Mapping[str, UserEngine], channels: Sequence[str]) -> None:
         self.task, self.machine, self.channels = task, machine, channels
-        self.units = {HVX: machine.hvx_contexts, HMX: machine.hmx_units, **engines}
+        self.units = {HVX: machine.hvx_contexts, HMX: machine.hmx_units, **{e.name: e.units for e in engines.values()}}
+        self.fifos = {name: engine for name, engine in engines.items() if engine.kind == "fifo"}
         self.buffers: dict[str, BufferDraft] = {}
         self.ops: list[OpDraft] = []
 
@@ -259,10 +180,10 @@ class _Unroller:
         return name
 
     def _count(self, engine: str, units: int | Literal["all"], op: str) -> int:
-        if engine == DMA:
+        if engine == DMA or engine in self.fifos:
             raise InvalidInputError(
-                f"task {self.task!r}, op {op!r}: {DMA!r} can be neither an alternative nor in 'also'; make the "
-                "transfer an op of its own"
+                f"task {self.task!r}, op {op!r}: {engine!r} can be neither an alternative nor in 'also'; make it an "
+                "op of its own"
             )
         if engine not in self.units:
             known = ", ".join([*self.units, DMA])
@@ -306,7 +227,8 @@ class _Unroller:
 
     def _no_idle_keys(self, spec: OpSpec, name: str) -> None:
         for key, engine in ONLY_FOR.items():
-            if spec.engine != engine and getattr(spec, key) != OpSpec.model_fields[key].default:
+            pushed = key == "owner" and spec.engine in self.fifos
+            if spec.engine != engine and not pushed and getattr(spec, key) != OpSpec.model_fields[key].default:
                 runs = f"runs on {spec.engine!r}" if spec.engine else "has no engine"
                 raise InvalidInputError(
                     f"task {self.task!r}, op {name!r}: {key!r} is for engine {engine!r}, this op {runs}; drop it"
@@ -316,10 +238,10 @@ class _Unroller:
                 raise InvalidInputError(
                     f"task {self.task!r}, op {name!r}: {key!r} and 'duration_us' both say how long it takes; drop one"
                 )
-        if spec.engine in (None, DMA) and spec.units != 1:
+        if (spec.engine in (None, DMA) or spec.engine in self.fifos) and spec.units != 1:
             raise InvalidInputError(
                 f"task {self.task!r}, op {name!r}: 'units' is {spec.units!r}, but "
-                + ("a transfer holds one queue" if spec.engine else "an op without an engine holds none")
+                + ("it takes its turn in one queue" if spec.engine else "an op without an engine holds none")
                 + "; drop it"
             )
 
@@ -332,6 +254,8 @@ class _Unroller:
             return ModeDraft((), us, given=True)
         if spec.engine == DMA and DMA not in self.units:
             return self._transfer(spec, name)
+        if spec.engine in self.fifos:
+            return self._pushed(spec, name, self.fifos[spec.engine])
         units = self._count(spec.engine, spec.units, name)
         given = spec.duration_us is not None
         if spec.duration_us is not None:
@@ -356,12 +280,32 @@ class _Unroller:
         self._not_before(latency, us, name)
         return ModeDraft(tuple(uses), latency, overhead if us else Fraction(0), given=given)
 
-    def _transfer(self, spec: OpSpec, name: str) -> ModeDraft:
+    def _pushed(self, spec: OpSpec, name: str, fifo: UserEngine) -> ModeDraft:
+        """Return the mode of an op that its owner pushes into ``fifo``, and later takes off."""
+        self._check_owner(spec, name)
+        if spec.duration_us is None or spec.also:
+            what = "it holds its fifo alone, nothing in 'also'" if spec.also else "give its duration_us"
+            raise InvalidInputError(f"task {self.task!r}, op {name!r}: {what}")
+        latency = spec.duration_us if spec.latency_us is None else spec.latency_us
+        self._not_before(latency, spec.duration_us, name)
+        return ModeDraft(
+            (UseDraft(fifo.name, spec.duration_us),),
+            latency,
+            owner=(HVX, spec.owner),
+            issue_us=fifo.push_us,
+            poll_us=fifo.pop_us,
+            given=True,
+        )
+
+    def _check_owner(self, spec: OpSpec, name: str) -> None:
         if spec.owner >= self.machine.hvx_contexts:
             raise InvalidInputError(
                 f"task {self.task!r}, op {name!r}: owner {spec.owner} is not one of the {self.machine.hvx_contexts} "
                 f"HVX workers of {self.machine.name}"
             )
+
+    def _transfer(self, spec: OpSpec, name: str) -> ModeDraft:
+        self._check_owner(spec, name)
         if spec.also:
             raise InvalidInputError(
                 f"task {self.task!r}, op {name!r}: a transfer holds its queue and the DMA pipe, nothing in 'also'"
@@ -374,7 +318,12 @@ class _Unroller:
                     f"task {self.task!r}, op {name!r}: transfer_bytes is 0; write 1 or more, or leave the op out"
                 )
             row_bytes = -(-spec.transfer_bytes // spec.rows)
-            return transfer(self.machine, spec.owner, row_bytes, spec.rows, spec.direction)
+            if spec.stride_bytes is not None and spec.stride_bytes < row_bytes:
+                raise InvalidInputError(
+                    f"task {self.task!r}, op {name!r}: stride_bytes {spec.stride_bytes} is less than its rows of "
+                    f"{row_bytes} B: they would overlap; write {row_bytes} or more"
+                )
+            return transfer(self.machine, spec.owner, row_bytes, spec.rows, spec.direction, spec.stride_bytes)
         latency = spec.duration_us if spec.latency_us is None else spec.latency_us
         self._not_before(latency, spec.duration_us, name)
         return ModeDraft(

@@ -64,7 +64,7 @@ def test_all_ways_agree_on_many() -> None:
 def planned(draw: DrawFn, max_ops: int = 6) -> tuple[Problem, Problem, Decision]:
     """A problem with channels, its view, and a decision of the list scheduler or of the search over events."""
     problem = draw(with_channels(max_ops=max_ops))
-    view = problem.with_rigid_channels()
+    view = problem.under("rigid")
     assume(view.shares)
     bounds = lower_bounds(view)
     assume(first_shortfall(view, bounds.heads_tails) is None)
@@ -155,7 +155,7 @@ def test_some_ops_of_a_plan_alone_keep_the_capacity(
 
 @given(with_channels())
 def test_today_s_loops_keep_the_capacity(problem: Problem) -> None:
-    view = problem.with_rigid_channels()
+    view = problem.under("rigid")
     assume(first_shortfall(view) is None)
     order = [view.ops[i].name for i in view.topological_order]
     half = len(order) // 2
@@ -172,7 +172,7 @@ def test_today_s_loops_keep_the_capacity(problem: Problem) -> None:
 @given(with_channels())
 def test_a_demand_that_no_mode_can_meet_is_found_on_both_sides(problem: Problem) -> None:
     over = channel_shortfall(problem)
-    found = first_shortfall(problem.with_rigid_channels())
+    found = first_shortfall(problem.under("rigid"))
     if over is not None:
         assert found is not None
         assert (found.kind, found.op) == ("units", over.op)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Explicit
+from hexloom.optimizer.kernels.explicit_spec import UserEngine
 
 if TYPE_CHECKING:
     from hexloom.optimizer.draft import ModeDraft, OpDraft, TaskDraft
@@ -19,7 +20,7 @@ V79 = load_hw("hexagon-v79")
 
 def task(*ops: dict[str, Any], buffers: tuple[dict[str, Any], ...] = (), **keys: Any) -> TaskDraft:
     spec = Explicit.model_validate({"name": "t", "ops": ops, "buffers": buffers, **keys})
-    return spec.expand(V81, {"lut": 2})
+    return spec.expand(V81, {"lut": UserEngine(name="lut", units=2)})
 
 
 def op(name: str, engine: str | None = "hvx", us: Any = 1, **keys: Any) -> dict[str, Any]:
@@ -226,7 +227,7 @@ def test_deadline_and_today() -> None:
         ([op("a", "hmx", owner=1)], "'owner' is for engine 'dma', this op runs on 'hmx'"),
         ([op("a", None, rows=2)], "'rows' is for engine 'dma', this op has no engine"),
         ([op("a", direction="write")], "'direction' is for engine 'dma'"),
-        ([op("a", "dma", units=4)], "'units' is 4, but a transfer holds one queue; drop it"),
+        ([op("a", "dma", units=4)], "'units' is 4, but it takes its turn in one queue; drop it"),
         ([op("a", None, units="all")], "'units' is 'all', but an op without an engine holds none"),
         ([op("a", "dma", None, transfer_bytes=0)], "transfer_bytes is 0; write 1 or more, or leave the op out"),
         ([op("a", "dma", None)], "give its transfer_bytes or duration_us"),

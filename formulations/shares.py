@@ -1,0 +1,98 @@
+"""Shares that stand for something else: channels under rule ``rigid``, and the places of rings.
+
+A share is held from the start of an op until its end is known; the plan orders its users so that no timing exceeds it.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.mode import Engine, Mode, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hexloom.formulations.problem import Problem
+
+
+def channel_shares(problem: Problem) -> Problem:
+    """Return the same problem with a share in place of every channel that someone pulls.
+
+    Every mode gets a further use, its last, of each share that it pulls of. Capacity and demands are divided by
+    what they have in common. A channel called like an engine gives a share with ``channel`` behind its name.
+    """
+    rates: dict[str, list[int]] = {}
+    for mode in _modes(problem):
+        for pull in mode.pulls:
+            if pull.rate:
+                rates.setdefault(pull.channel, []).append(pull.rate)
+    shares: dict[str, tuple[str, int]] = {}
+    engines = list(problem.engines)
+    for channel in problem.channels:
+        if channel.name in rates:
+            name = channel.name
+            while any(engine.name == name for engine in engines):
+                name += " channel"
+            common = gcd(channel.capacity, *rates[channel.name])
+            shares[channel.name] = name, common
+            engines.append(Engine(name=name, units=channel.capacity // common, kind="share"))
+
+    def changed(mode: Mode) -> Mode:
+        if not mode.pulls:
+            return mode
+        held = ((*shares[pull.channel], pull.rate) for pull in mode.pulls if pull.rate)
+        uses = (Use(engine=name, ticks=mode.latency_ticks, units=rate // common) for name, common, rate in held)
+        return mode.model_copy(update={"uses": (*mode.uses, *uses), "pulls": ()})
+
+    return _with(problem, engines, changed) if shares else problem
+
+
+def ring_shares(problem: Problem) -> Problem:
+    """Return the same problem with a share for the places of every ring in which not all ops find one at once."""
+    depths = {engine.name: engine.depth for engine in problem.engines if engine.depth is not None}
+    wanted = dict.fromkeys(depths, 0)
+    for op in problem.ops if depths else ():
+        for name in depths:
+            wanted[name] += max(_places(mode, name) for mode in op.modes)
+    names = {ring_name(name): name for name, depth in depths.items() if wanted[name] > depth}
+    engines = [
+        *problem.engines,
+        *(Engine(name=ring, units=depths[name], kind="share") for ring, name in names.items()),
+    ]
+    if len({engine.name for engine in engines}) < len(engines):
+        return problem  # They are in it already.
+
+    def changed(mode: Mode) -> Mode:
+        uses = (
+            Use(engine=ring, ticks=mode.latency_ticks, units=places)
+            for ring, name in names.items()
+            if (places := _places(mode, name))
+        )
+        return mode.model_copy(update={"uses": (*mode.uses, *uses)})
+
+    return _with(problem, engines, changed) if names else problem
+
+
+def ring_name(pipe: str) -> str:
+    """Return the name of the share that stands for the places of ``pipe``."""
+    return f"{pipe} ring"
+
+
+def _places(mode: Mode, pipe: str) -> int:
+    if mode.dma is None or not any(use.engine == pipe and use.ticks > 0 for use in mode.uses):
+        return 0
+    return mode.dma.descriptors
+
+
+def _modes(problem: Problem) -> Iterable[Mode]:
+    return {id(mode): mode for op in problem.ops for mode in op.modes}.values()
+
+
+def _with(problem: Problem, engines: list[Engine], change: Callable[[Mode], Mode]) -> Problem:
+    """Return ``problem`` with other ``engines`` and every mode changed."""
+    # Ops share their modes, and much is looked up by the identity of a mode: each is changed once.
+    changed = {id(mode): change(mode) for mode in _modes(problem)}
+    ops = tuple(op.model_copy(update={"modes": tuple(changed[id(mode)] for mode in op.modes)}) for op in problem.ops)
+    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
+    return type(problem)(**{**fields, "engines": tuple(engines), "ops": ops})
