@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
@@ -10,6 +11,8 @@ from hexloom.formulations.flows import share_flows
 from hexloom.formulations.packing.fixed_times import pack
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexloom.formulations.flat.model import FlatSolution
     from hexloom.formulations.problem import Problem
 
@@ -25,12 +28,12 @@ def decision_of(
 
     None when the solution only counts bytes and its lifetimes cannot be packed. Of what happens at one instant, what
     takes no time comes first, then the issues that hold nobody; of the former, ends of earlier transfers, then
-    predecessors before successors: so every end that a start relies on, be it for its inputs or its addresses, is in
-    front.
+    predecessors before successors, and who frees bytes before who needs some: so every end that a start relies on, be
+    it for its inputs or its addresses, is in front.
     """
     units = _units(problem, solution)
     starts = _late_issues(problem, solution, units) if late_issues else solution.start
-    rank = {op: k for k, op in enumerate(problem.topological_order)}
+    rank = _ranks(problem, solution, starts)
     actions: list[tuple[int, int, bool, int, int]] = []
     for i, op in enumerate(problem.ops):
         mode = op.modes[solution.mode[i]]
@@ -56,6 +59,30 @@ def decision_of(
         guards=_holds(problem, solution, starts) if hold_transfers else (),
         flows=share_flows(problem, solution.mode, units, moments),
     )
+
+
+def _ranks(problem: Problem, solution: FlatSolution, starts: Sequence[int]) -> list[int]:
+    """Return the place of every op in an order by start that dependencies allow, who frees the most bytes first."""
+    users = [[problem.op_index[name] for name in buffer.ops] for buffer in problem.buffers]
+    born = [min((starts[u] for u in of), default=0) for of in users]
+    died = [max((solution.known[u] for u in of), default=0) for of in users]
+
+    def wanted(i: int) -> int:
+        bytes_of = ((problem.buffers[b].occupied_bytes, b) for b in problem.op_buffers[i])
+        return sum(size * ((born[b] == starts[i]) - (died[b] == solution.known[i])) for size, b in bytes_of)
+
+    missing = [len(of) for of in problem.predecessors]
+    ready = [(starts[i], wanted(i), i) for i, count in enumerate(missing) if count == 0]
+    heapify(ready)
+    rank = [0] * len(missing)
+    for k in range(len(missing)):
+        *_, i = heappop(ready)
+        rank[i] = k
+        for s in problem.successors[i]:
+            missing[s] -= 1
+            if missing[s] == 0:
+                heappush(ready, (starts[s], wanted(s), s))
+    return rank
 
 
 def _moments(solution: FlatSolution, actions: list[tuple[int, int]]) -> list[int]:

@@ -84,6 +84,15 @@ def everything() -> Problem:
             run("mark"), on("hmx", "x", 1), buffers=(buffer("a", 1, resident=True), buffer("b", 1, "mark")), capacity=8
         ),
         problem(run("mark"), buffers=(buffer("a", 1, "mark"), buffer("b", 1, "mark")), capacity=8),
+        # At the one instant where both marks fit, the second must go first: it frees the bytes of the first.
+        problem(
+            on("hmx", "x", 1),
+            on("hmx", "y", 1),
+            run("needs"),
+            run("frees"),
+            buffers=(buffer("a", 5, "x", "frees"), buffer("b", 4, "needs")),
+            capacity=8,
+        ),
     ],
 )
 def test_a_buffer_of_no_time_still_has_its_own_bytes(p: Problem, addresses: bool) -> None:
