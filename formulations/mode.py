@@ -40,7 +40,7 @@ class Engine(Frozen):
     ``resource``: counted units that own no thread; the plan orders their users by waits.
     ``share``: a counted amount whose units are all one; the plan orders its users so that no timing exceeds it.
     ``pipe``: units that the hardware gives to transfers, first issued first served; only DMA ops use it. Of ``depth``
-    (a ring, a FIFO) are the places for what is issued and not yet observed: who issues more waits for the oldest.
+    (a ring, a FIFO) are the places for what is issued and not yet observed: who issues more waits until some is.
     """
 
     name: str = Field(min_length=1)

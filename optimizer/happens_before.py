@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import networkx as nx
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hexloom.formulations.problem import Mode, Problem
-    from hexloom.optimizer.plan import Plan, QueueEntry
+    from hexloom.optimizer.plan import Plan, Queue, QueueEntry
 
 
 class Node(NamedTuple):
@@ -94,26 +96,37 @@ def _graph(problem: Problem, plan: Plan) -> nx.DiGraph[Node]:
     for queue in plan.queues:
         for entry, follower in pairwise(queue.entries):
             graph.add_edge(_left(entry, lasts), _reached(follower), why=f"queue {queue.engine}[{queue.unit}]")
-        issued = [entry.op for entry in queue.entries if entry.action == "start"] if rings else []
         for ring, depth in rings.items():
-            _add_ring(graph, ring, depth, [(op, modes[op]) for op in issued])
+            for before, after in _full(queue, ring, depth, modes):
+                graph.add_edge(Node("observed", before), Node("start", after), why=f"{ring} holds {depth}")
     for wait in plan.waits:
         graph.add_edge(Node("observed", wait.before), Node("start", wait.after), why="wait")
     return graph
 
 
-def _add_ring(graph: nx.DiGraph[Node], ring: str, depth: int, issued: list[tuple[str, Mode]]) -> None:
-    """Add what the places of a ring order among those ``issued`` one after the other: places free up oldest first."""
-    inside: list[tuple[str, int]] = []
-    for op, mode in issued:
-        if mode.dma is None or not any(use.engine == ring and use.ticks > 0 for use in mode.uses):
-            continue
-        inside.append((op, mode.dma.descriptors))
-        oldest = None
-        while len(inside) > 1 and sum(places for _, places in inside) > depth:
-            oldest, _ = inside.pop(0)
-        if oldest is not None:
-            graph.add_edge(Node("observed", oldest), Node("start", op), why=f"{ring} holds {depth}")
+def _full(queue: Queue, ring: str, depth: int, modes: dict[str, Mode]) -> Iterator[tuple[str, str]]:
+    """Yield who is pushed into a full ring, and who must be taken off before there is room for it.
+
+    The thread that pushes takes off later whatever it has pushed and not taken off before: so it waits for itself.
+    """
+    places = {
+        op: mode.dma.descriptors
+        for op, mode in modes.items()
+        if mode.dma is not None and any(use.engine == ring and use.ticks > 0 for use in mode.uses)
+    }
+    inside: dict[str, int] = {}
+    for k, entry in enumerate(queue.entries):
+        if entry.action == "wait":
+            inside.pop(entry.op, None)
+        elif entry.op in places:
+            inside[entry.op] = places[entry.op]
+            over = sum(inside.values()) - depth
+            for later in queue.entries[k + 1 :] if over > 0 else ():
+                if later.action == "wait" and later.op in inside and later.op != entry.op:
+                    over -= inside[later.op]
+                    if over <= 0:
+                        yield later.op, entry.op
+                        break
 
 
 def _left(entry: QueueEntry, lasts: dict[str, bool]) -> Node:
