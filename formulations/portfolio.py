@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 LOCAL_SHARE, LOCAL_SHARE_LARGE, LARGE_OPS = 0.5, 0.8, 1000
 """Share of the time for local search, for problems of up to and above so many ops; CP-SAT starts from its best."""
 
+LOCAL_SHARE_FEW, FEW_OPS = 0.2, 64
+"""The same for problems that CP-SAT sees through as a whole."""
+
 EVENT_OPS = 10
 """Up to so many ops the search over events is tried before CP-SAT."""
 
@@ -117,8 +120,8 @@ def _search(
         return bounds if sharpen is None else sharpen()
 
     share = 1.0 if not flat else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
-    if flat and len(problem.ops) <= EVENT_OPS:
-        share = LOCAL_SHARE_SMALL
+    if flat and len(problem.ops) <= FEW_OPS:
+        share = LOCAL_SHARE_SMALL if len(problem.ops) <= EVENT_OPS else LOCAL_SHARE_FEW
     if flat and _needs_windows(problem):
         guard = stack.enter_context(Guard())
         windows = WindowSearch(guard, problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
 
 
+BYTES_SHARE, HEADROOM_SHARE = 0.5, 0.4
+"""Part of the time for schedules by bytes where buffers may not be packed; part of what is left for those by fewer."""
+
+HEADROOM = 0.05
+"""Part of the scratchpad that is left out of the count then."""
+
 CONTRADICTED = "internal error: solver verdict contradicts a verified plan"
 BROKEN = "internal error: a solution of the solver breaks a rule"
 
@@ -58,9 +64,9 @@ def search_flat(
     """Improve ``incumbent`` with CP-SAT for at most ``seconds``; with ``first`` only until any plan is found.
 
     First the scratchpad is only counted: a relaxation, whose bound holds for the whole problem. Its solutions are
-    packed; only when that fails is the model with addresses solved. That nothing is shorter counts only when a second
-    run without presolve and with another seed says so too, and when the same model, asked for the incumbent itself,
-    does not deny it: CP-SAT 9.15 has certified wrong optima.
+    packed; only when that fails are fewer bytes counted, and then the model with addresses solved. That nothing is
+    shorter counts only when a second run without presolve and with another seed says so too, and when the same model,
+    asked for the incumbent itself, does not deny it: CP-SAT 9.15 has certified wrong optima.
     """
     return _Search(guard, problem, ht, evaluate, incumbent, lower, seconds, seed, on_progress, first).run()
 
@@ -94,13 +100,14 @@ class _Search:
         exhausted = interrupted = False
         lower = self.bound
         try:
-            for addresses in (False, True):
-                found = self.first and self.best is not None
-                if exhausted or found or self._left <= 0 or (addresses and self.unpacked is None):
-                    break
-                outcome = self._solve(addresses=addresses, seconds=self._left)
-                if outcome.status in ("INFEASIBLE", "OPTIMAL"):
-                    exhausted = self._confirm(outcome, addresses=addresses)
+            share = BYTES_SHARE if self._may_not_pack() else 1.0
+            exhausted, complete = self._search(addresses=False, share=share)
+            if not exhausted and self.unpacked is not None and self._goes_on:
+                self._with_headroom(HEADROOM_SHARE)
+                if self._goes_on:
+                    exhausted, _ = self._search(addresses=True, share=1.0)
+            elif not exhausted and not complete and self._goes_on:
+                exhausted, _ = self._search(addresses=False, share=1.0)
         except KeyboardInterrupt:
             interrupted = True
         notes = tuple(self.notes)
@@ -109,6 +116,29 @@ class _Search:
         if self.best is None:
             return FlatFound(None, None, 0, exhausted, interrupted, notes)
         return FlatFound(*self.best, min(self.bound, int(self.best[1].makespan)), interrupted=interrupted, notes=notes)
+
+    def _search(self, *, addresses: bool, share: float) -> tuple[bool, bool]:
+        """Solve in part of the time left; return whether nothing is better, and whether the solver came to an end."""
+        outcome = self._solve(addresses=addresses, seconds=self._left * share)
+        complete = outcome.status in ("INFEASIBLE", "OPTIMAL")
+        return complete and self._confirm(outcome, addresses=addresses), complete
+
+    def _may_not_pack(self) -> bool:
+        problem = self.problem
+        return sum(buffer.occupied_bytes for buffer in problem.buffers) > problem.scratchpad.available_bytes
+
+    def _with_headroom(self, share: float) -> None:
+        """Look for schedules with fewer bytes counted than there are: these can be packed more often."""
+        problem, pad = self.problem, self.problem.scratchpad
+        less = pad.model_copy(update={"reserved_bytes": pad.reserved_bytes + int(pad.available_bytes * HEADROOM)})
+        fields = {name: getattr(problem, name) for name in type(problem).model_fields}
+        counted = type(problem)(**{**fields, "scratchpad": less})
+        if self.bound <= self._upper:
+            self._ask(False, self._left * share, True, (self.bound, self._upper), self._take, counted)
+
+    @property
+    def _goes_on(self) -> bool:
+        return self._left > 0 and not (self.first and self.best is not None)
 
     def _confirm(self, outcome: Outcome, *, addresses: bool) -> bool:
         """Ask again, in another way, whether there is anything below what was found; raise the bound if there is not.
@@ -162,6 +192,7 @@ class _Search:
         presolve: bool,
         window: tuple[int, int],
         take: Callable[[FlatSolution], None] | None,
+        problem: Problem | None = None,
     ) -> Outcome:
         options = FlatOptions(
             addresses=addresses,
@@ -174,7 +205,7 @@ class _Search:
             presolve=presolve,
             first=self.first,
         )
-        return self.guard.solve(Job(self.problem, self.ht, options, self.best), take)
+        return self.guard.solve(Job(problem or self.problem, self.ht, options, self.best), take)
 
     def _take(self, solution: FlatSolution) -> None:
         wrong = broken_rule(self.problem, solution)
