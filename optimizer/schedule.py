@@ -95,7 +95,7 @@ class Schedule(Frozen):
     plan_bound: Ticks
     certificate: Literal["arithmetic", "dual", "search"] = "arithmetic"
     dual: Certificate | None = None
-    bounds: tuple[BoundRow, ...]
+    bounds: tuple[BoundRow, ...] = Field(min_length=1)
     baselines: dict[str, Ticks | None]
     gain: Gain | None
     advice: Advice | None
