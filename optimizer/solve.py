@@ -42,6 +42,9 @@ SLOWED_S, SLOWED_OPS = 15.0, 300
 """Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
 
 
+PLAN_AT_EVENTS = "plan whose ops start at events"
+"""What the exact search excludes where ops slow each other: beginning amid the work of another op might still help."""
+
 PIECES_SHARE = 0.3
 """Where ops can be cut, part of the time for trying where, and again for the search in the problem with the cuts."""
 
@@ -189,7 +192,7 @@ def solve(
         return infeasible(shortfall)
     acting = acting_rule(problem, rule)
     bounds = lower_bounds(problem, acting)
-    shortfall = first_shortfall(problem, bounds.heads_tails)
+    shortfall = first_shortfall(problem, bounds.heads_tails, acting)
     if shortfall is not None:
         return infeasible(shortfall)
 
@@ -250,7 +253,8 @@ def solve(
         outcome, twice = prove_again(problem, bounds, evaluator(acting), outcome, time_limit_s, seed)
     if outcome.best is None:
         if outcome.proven_infeasible:
-            return infeasible(Shortfall("search", None, "schedule", 1, 0, "schedules"), twice)
+            what = PLAN_AT_EVENTS if outcome.by_events and slows(acting) else "schedule"
+            return infeasible(Shortfall("search", None, what, 1, 0, f"{what.split()[0]}s"), twice)
         if outcome.no_order:
             have = problem.scratchpad.available_bytes
             return infeasible(Shortfall("order", None, "scratchpad", least_bytes(problem), have, "B"), twice)
