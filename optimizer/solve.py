@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from hexloom.formulations.again import claim_of, prove_again
+from hexloom.formulations.again import claim_of, prove_again, prove_again_by_events
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
@@ -251,6 +251,8 @@ def solve(
     twice = None if claim is None else claim.by_solver
     if prove_twice and claim is not None and not slows(acting):
         outcome, twice = prove_again(problem, bounds, evaluator(acting), outcome, time_limit_s, seed)
+    elif prove_twice and claim is not None and not twice:
+        outcome, twice = prove_again_by_events(problem, acting, evaluator(acting), outcome, time_limit_s, seed)
     if outcome.best is None:
         if outcome.proven_infeasible:
             what = PLAN_AT_EVENTS if outcome.by_events and slows(acting) else "schedule"
@@ -265,6 +267,8 @@ def solve(
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
+    if schedule.optimal_in == "free_start" and schedule.certificate != "search":
+        twice = None
     return Result(
         schedule.status,
         schedule,
