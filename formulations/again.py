@@ -10,18 +10,27 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
 from hexloom.formulations.flat.guard import Guard
-from hexloom.formulations.flat.search import Refutation, refute
+from hexloom.formulations.flat.search import refute
+from hexloom.formulations.problem import Problem
+from hexloom.formulations.shared_portfolio import EVENT_OPS
+from hexloom.formulations.shared_search import CLOSE
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Evaluate
+    from hexloom.formulations.events.search import Best
     from hexloom.formulations.portfolio import Found
-    from hexloom.formulations.problem import Problem
+    from hexloom.formulations.problem import Rule
 
 WITHDRAWN = "internal error: a second search contradicts a proof of the first, which is withdrawn"
+
+
+NO_SECOND_WAY = "there is no second way to prove this: the search over events does so for few ops, and not by priority"
 
 
 class Claim(NamedTuple):
@@ -38,7 +47,8 @@ def claim_of(problem: Problem, found: Found, lower: int | Fraction) -> Claim | N
             return Claim(problem.horizon_ticks, found.proven_infeasible and not found.by_events)
         return None
     makespan = found.best[1].makespan
-    if max(found.search_bound, found.plan_bound) >= makespan > lower:
+    close = CLOSE * makespan if isinstance(makespan, float) else 0
+    if max(found.search_bound, found.plan_bound) >= makespan > lower + close:
         return Claim(int(makespan) - 1, not found.by_events and found.search_bound >= makespan)
     return None
 
@@ -62,15 +72,38 @@ def prove_again(
             other = (seed or 0) + 2 + turn
             said = refute(guard, problem, bounds, evaluate, claim.upper, left, other, presolve, seed is not None)
             if said.solution is not None:
-                return _withdrawn(found, said), False
+                return _withdrawn(found, said.solution), False
             proven = proven or said.refuted
     return found, proven
 
 
-def _withdrawn(found: Found, said: Refutation) -> Found:
+def prove_again_by_events(
+    problem: Problem, rule: Rule, evaluate: Evaluate, found: Found, seconds: float, seed: int | None
+) -> tuple[Found, bool]:
+    """Do the same where ops slow each other: the search over events from nothing, with the ops in reverse order.
+
+    Under ``priority`` the order of the ops is part of the problem, and many ops are too many; a note then says so.
+    """
+    if rule == "priority" or len(problem.ops) > EVENT_OPS:
+        return replace(found, notes=(*found.notes, NO_SECOND_WAY)), False
+    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
+    turned = Problem(**fields | {"ops": problem.ops[::-1]})
+    bounds = lower_bounds(turned, rule)
+    limit = SearchLimits(seconds=seconds) if seed is None else SearchLimits(states=int(seconds * STATES_PER_SECOND) + 1)
+    again = search_events(turned, bounds.heads_tails, evaluate, None, float(bounds.best.ticks), limit, rule)
+    least = 0.0 if again.best is None else again.best[1].makespan
+    claimed = None if found.best is None else found.best[1].makespan
+    if again.best is not None and (claimed is None or least < claimed * (1 - CLOSE)):
+        return _withdrawn(found, found.best), False
+    if claimed is None:
+        return found, again.infeasible
+    return found, again.proven and least <= claimed * (1 + CLOSE)
+
+
+def _withdrawn(found: Found, best: Best | None) -> Found:
     return replace(
         found,
-        best=said.solution,
+        best=best,
         search_bound=0,
         plan_bound=0,
         proven_infeasible=False,

@@ -12,7 +12,7 @@ from hexloom.formulations.heads_tails import FAR, Grid, engine_demands, few_valu
 
 if TYPE_CHECKING:
     from hexloom.formulations.heads_tails import HeadsTails
-    from hexloom.formulations.problem import Buffer, Problem, Use
+    from hexloom.formulations.problem import Buffer, Problem, Rule, Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Shortfall:
         return self.need - self.have
 
 
-def first_shortfall(problem: Problem, ht: HeadsTails | None = None) -> Shortfall | None:
-    """Return a reason why no schedule exists, or None when arithmetic finds none."""
-    return _units(problem) or _bytes(problem) or (_deadlines(problem, ht) if ht is not None else None)
+def first_shortfall(problem: Problem, ht: HeadsTails | None = None, rule: Rule = "none") -> Shortfall | None:
+    """Return a reason why no schedule exists under ``rule``, or None when arithmetic finds none."""
+    return _units(problem) or _bytes(problem) or (_deadlines(problem, ht, rule) if ht is not None else None)
 
 
 def _units(problem: Problem) -> Shortfall | None:
@@ -131,34 +131,40 @@ def _largest_gap(pinned: list[Buffer], capacity: int, align: int) -> int:
     return max(gap, capacity - at)
 
 
-def _deadlines(problem: Problem, ht: HeadsTails) -> Shortfall | None:
+def _deadlines(problem: Problem, ht: HeadsTails, rule: Rule) -> Shortfall | None:
     for i, op in enumerate(problem.ops):
         earliest = int(ht.head[i] + ht.duration[i])
         if op.deadline_ticks is not None and earliest > op.deadline_ticks:
             return Shortfall("deadline", op.name, "time", earliest, op.deadline_ticks, "ticks")
-    return _overload(problem, ht)
+    return _overload(problem, ht, rule)
 
 
-def _overload(problem: Problem, ht: HeadsTails) -> Shortfall | None:
-    """Find an engine with more work than time between a head and a deadline: a + energy / units > d.
+def _overload(problem: Problem, ht: HeadsTails, rule: Rule) -> Shortfall | None:
+    """Find an engine or channel with more work than time between a head and a deadline: a + energy / units > d.
 
-    Due dates of ops come from their own deadlines and from those of all that follows them.
+    Due dates of ops come from their own deadlines and from those of all that follows them. Where ops slow each other
+    all is counted in parts of ticks, and what must be served is rounded down.
     """
-    due = np.array([FAR if op.deadline_ticks is None else op.deadline_ticks for op in problem.ops], dtype=np.int64)
-    if not (due < FAR).any():
+    grid = Grid(problem, rule)
+    never = int(FAR) // (4 * grid.scale)  # a deadline as late as this is none
+    due = np.array([min(never, never if op.deadline_ticks is None else op.deadline_ticks) for op in problem.ops])
+    if not (due < never).any():
         return None
     for i in reversed(problem.topological_order):
         for after in problem.successors[i]:
             due[i] = min(due[i], due[after] - int(ht.duration[after]))
-    for demand in engine_demands(problem, Grid(problem, "none")):
-        head = ht.head[demand.ops] + demand.lead
-        last = due[demand.ops] - demand.trail
-        for d in few_values(last[last < FAR // 2]):
+    for demand in engine_demands(problem, grid):
+        head = ht.head[demand.ops] * grid.scale + demand.lead
+        last = due[demand.ops] * grid.scale - demand.trail
+        for d in few_values(last[due[demand.ops] < never // 2]):
             soon = last <= d
             order = np.argsort(-head[soon], kind="stable")
             heads = head[soon][order]
-            needs = heads - (-np.cumsum(demand.energy[soon][order]) // demand.units)
+            energy = np.cumsum(demand.energy[soon][order])
+            needs = heads + (energy // demand.units if grid.shared else -(-energy // demand.units))
             k = int(needs.argmax())
             if needs[k] > d:
-                return Shortfall("overload", None, demand.name, int(needs[k]), int(d), "ticks")
+                have = int(d) // grid.scale
+                need = max(have + 1, int(needs[k]) // grid.scale)
+                return Shortfall("overload", None, demand.name, need, have, "ticks")
     return None

@@ -123,6 +123,9 @@ def _search(
         events = search_events(problem, bounds.heads_tails, evaluators(rule), best, at_least, limits, rule)
         best, proven, states, interrupted = events.best, events.proven, events.states, events.interrupted
         spent += (1 - spent) * EVENT_SHARE
+        if events.infeasible:
+            tried = unaware.evaluations + local.evaluations + states
+            return Found(None, 0, tried, True, False, notes=unaware.notes, by_events=True)
     if not (proven or local.done) and not interrupted and left(spent) > 0:
         share = left(spent) * (1.0 if guard is None else 1 - SLOWED_SHARE)
         limit = Limit(share, deterministic=seed is not None)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from hexloom.streams import patient_streams
+
 
 def run() -> int:
     """Load the command line and run it; Ctrl-C while it loads ends like Ctrl-C before a plan."""
+    patient_streams()
     try:
         from hexloom.cli import main
 

@@ -61,9 +61,6 @@ DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller; what is said there is not wanted
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         code = app(args=None if argv is None else list(argv), standalone_mode=False, prog_name="hexloom")
         sys.stdout.flush()
@@ -76,12 +73,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(str(error), BAD_INPUT)
     except CheckFailedError as error:
         return _say(f"a result of our own failed its check, please report it: {error}", CHECK_FAILED)
-    except (BrokenPipeError, SystemExit):
-        # The reader has all it wants; typer and rich would end the program with code 1 here, which means infeasible.
-        # What is still buffered must not fail once more when Python ends.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
     except OSError as error:
         return _say(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):

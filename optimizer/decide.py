@@ -76,7 +76,7 @@ class Decider:
         due = any(op.deadline_ticks is not None for op in problem.ops)
         if answer.decision is None or not slows(acting) or not due:
             return answer
-        if first_shortfall(problem, lower_bounds(problem, acting).heads_tails) is not None:
+        if first_shortfall(problem, lower_bounds(problem, acting).heads_tails, acting) is not None:
             return Answer("infeasible")
         return self._slowed(problem, acting, answer.decision, seconds)
 

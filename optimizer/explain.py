@@ -105,7 +105,7 @@ def _told(problem: Problem, found: Shortfall, conflict: Conflict, levers: Sequen
         for group, verdict in conflict.members
         if verdict != "infeasible"
     )
-    message = shortfall_message(problem, found)
+    message, searched = shortfall_message(problem, found), found.resource
     if found.kind == "search":
         counted = next(
             (v for v in levers if v.need is not None and v.have is not None and v.outcome == "feasible"), None
@@ -115,7 +115,7 @@ def _told(problem: Problem, found: Shortfall, conflict: Conflict, levers: Sequen
     if found.kind == "search" and members:
         named = "; ".join(member.text for member in members[:IN_MESSAGE])
         more = f"; and {len(members) - IN_MESSAGE} more" if len(members) > IN_MESSAGE else ""
-        message = f"no schedule exists: these exclude each other: {named}{more}"
+        message = f"no {searched} exists: these exclude each other: {named}{more}"
     advice = [lever.text for lever in levers if lever.outcome != "infeasible"][:2]
     buffers = {b.name: b for b in problem.buffers}
     held = [buffers[m.names[0]] for m in members if m.kind == "buffer"]

@@ -109,14 +109,15 @@ def shortfall_message(problem: Problem, found: Shortfall, what: str | None = Non
         return f"{what} cannot end before {need}, its deadline is {have}"
     if found.kind == "overload":
         need, have = problem.in_words(found.need), problem.in_words(found.have)
-        return f"engine {found.resource!r} cannot end before {need} what deadlines want of it by {have}"
+        what = "channel" if found.resource in {channel.name for channel in problem.channels} else "engine"
+        return f"{what} {found.resource!r} cannot end before {need} what deadlines want of it by {have}"
     if found.kind == "order":
         return (
             f"in no order do the buffers fit: the best order found needs {format_bytes(found.need)} of scratchpad, "
             f"{format_bytes(found.have)} are available: short {format_bytes(found.short)}"
         )
     if found.kind == "search":
-        return "no schedule exists: searched to the end"
+        return f"no {found.resource} exists: searched to the end"
     return _bytes_message(problem, found, what)
 
 

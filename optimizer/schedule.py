@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from fractions import Fraction
@@ -95,7 +96,7 @@ class Schedule(Frozen):
     plan_bound: Ticks
     certificate: Literal["arithmetic", "dual", "search"] = "arithmetic"
     dual: Certificate | None = None
-    bounds: tuple[BoundRow, ...]
+    bounds: tuple[BoundRow, ...] = Field(min_length=1)
     baselines: dict[str, Ticks | None]
     gain: Gain | None
     advice: Advice | None
@@ -169,10 +170,11 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _write_beside(path: Path, text: str) -> None:
-    path = path.resolve()  # a link stays one
     if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
-        path.write_text(text, encoding="utf-8", newline="\n")
+        with contextlib.suppress(BrokenPipeError):  # the reader has all it wants
+            path.write_text(text, encoding="utf-8", newline="\n")
         return
+    path = path.resolve()  # a link stays one
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
     try:

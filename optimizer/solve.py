@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from hexloom.formulations.again import claim_of, prove_again
+from hexloom.formulations.again import claim_of, prove_again, prove_again_by_events
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
@@ -41,6 +41,9 @@ Progress = Callable[[Fraction, Fraction], None]
 SLOWED_S, SLOWED_OPS = 15.0, 300
 """Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
 
+
+PLAN_AT_EVENTS = "plan whose ops start at events"
+"""What the exact search excludes where ops slow each other: beginning amid the work of another op might still help."""
 
 PIECES_SHARE = 0.3
 """Where ops can be cut, part of the time for trying where, and again for the search in the problem with the cuts."""
@@ -189,7 +192,7 @@ def solve(
         return infeasible(shortfall)
     acting = acting_rule(problem, rule)
     bounds = lower_bounds(problem, acting)
-    shortfall = first_shortfall(problem, bounds.heads_tails)
+    shortfall = first_shortfall(problem, bounds.heads_tails, acting)
     if shortfall is not None:
         return infeasible(shortfall)
 
@@ -248,9 +251,12 @@ def solve(
     twice = None if claim is None else claim.by_solver
     if prove_twice and claim is not None and not slows(acting):
         outcome, twice = prove_again(problem, bounds, evaluator(acting), outcome, time_limit_s, seed)
+    elif prove_twice and claim is not None and not twice:
+        outcome, twice = prove_again_by_events(problem, acting, evaluator(acting), outcome, time_limit_s, seed)
     if outcome.best is None:
         if outcome.proven_infeasible:
-            return infeasible(Shortfall("search", None, "schedule", 1, 0, "schedules"), twice)
+            what = PLAN_AT_EVENTS if outcome.by_events and slows(acting) else "schedule"
+            return infeasible(Shortfall("search", None, what, 1, 0, f"{what.split()[0]}s"), twice)
         if outcome.no_order:
             have = problem.scratchpad.available_bytes
             return infeasible(Shortfall("order", None, "scratchpad", least_bytes(problem), have, "B"), twice)
@@ -261,6 +267,8 @@ def solve(
     violations = check_schedule(schedule)
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
+    if schedule.optimal_in == "free_start" and schedule.certificate != "search":
+        twice = None
     return Result(
         schedule.status,
         schedule,

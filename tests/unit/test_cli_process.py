@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from unit.test_cli import WORK
 
 import hexloom
 from hexloom.__main__ import run
+from hexloom.cli import main
 
 
 @pytest.fixture
@@ -87,6 +89,67 @@ def test_a_reader_that_leaves_is_no_fault(words: str) -> None:
         err = ran.stderr.read()
     assert ran.returncode == 0
     assert err == ""
+
+
+INFEASIBLE = {
+    "schema": "hexloom.problem/1",
+    "ops": [{"name": "a", "modes": [{"latency_ticks": 3}], "deadline_ticks": 2}],
+}
+LOOP = """\
+schema: hexloom.pipeline/1
+name: no_data
+iterations: 1..4
+buffers: [{name: A, slots: 1}]
+threads: [{name: main, body: [{run: use, reads: ["A[i]"]}]}]
+"""
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, work: Path) -> dict[str, Path]:
+    """Return files by the code that looking at them ends with."""
+    assert main(["solve", str(work), "-q", "--seed", "1", "-o", str(tmp_path)]) == 0
+    data = json.loads((tmp_path / "schedule.json").read_text(encoding="utf-8"))
+    named = {"work": work, "good": tmp_path / "schedule.json"}
+    for name, text in {
+        "bad": json.dumps({**data, "makespan": 1}),
+        "loop": LOOP,
+        "never": json.dumps(INFEASIBLE),
+        "packing": "id,lower,upper,size\n1,0,9,4\n2,0,9,4\n",
+    }.items():
+        named[name] = tmp_path / f"{name}.txt"
+        named[name].write_text(text, encoding="utf-8")
+    return named
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("check bad", 4),
+        ("check loop", 4),
+        ("check good", 0),
+        ("solve never", 1),
+        ("solve never --json", 1),
+        ("solve work --time-limit 0s", 0),
+        ("pack packing --capacity 6", 1),
+        ("pack packing -o /dev/stdout", 0),
+        ("emit bad -o nowhere", 4),
+        ("solve nothing", 2),
+    ],
+)
+def test_a_reader_that_leaves_does_not_change_the_code(
+    inputs: dict[str, Path], words: str, code: int, stream: str
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "hexloom", *(str(inputs.get(word, word)) for word in words.split())]
+    try:
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | {stream: writer}
+        ran = subprocess.run(command, timeout=120, **streams)
+    finally:
+        os.close(writer)
+    assert ran.returncode == code
+    assert b"Traceback" not in (ran.stdout or b"") + (ran.stderr or b"")
 
 
 def test_the_front_door_opens_before_all_is_loaded() -> None:

@@ -5,19 +5,21 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from unit.shared_channels import pulling, sharing
 from unit.small import buffer, on, problem
 
 from hexloom import Problem, solve
 from hexloom.emit.summary import result_numbers
 from hexloom.formulations import portfolio
-from hexloom.formulations.again import WITHDRAWN, Claim, claim_of, prove_again
+from hexloom.formulations.again import NO_SECOND_WAY, WITHDRAWN, Claim, claim_of, prove_again, prove_again_by_events
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.events.search import search_events
 from hexloom.formulations.flat.guard import Guard, Outcome
+from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.portfolio import Found
 from hexloom.formulations.problem import Engine
 from hexloom.optimizer import solve as solve_module
-from hexloom.optimizer.evaluate import evaluate
+from hexloom.optimizer.evaluate import evaluate, evaluator
 
 if TYPE_CHECKING:
     from hexloom.formulations.events.search import EventFound
@@ -54,6 +56,48 @@ def test_a_proof_over_events_is_one_until_the_solver_agrees() -> None:
 
 def test_arithmetic_needs_no_second_proof() -> None:
     assert solve(problem(on("hvx", "a", 3)), prove_twice=True).proved_twice is None
+
+
+def two_pulling(due: int | None = None) -> Problem:
+    """Side by side 90 ticks, one after the other 110; 82.5 of the channel."""
+    ops = (pulling("a", 40, ddr=75), pulling("b", 70, ddr=75))
+    return sharing(*(op.model_copy(update={"deadline_ticks": due}) for op in ops))
+
+
+@pytest.mark.usefixtures("no_prices")
+@pytest.mark.parametrize(("rule", "due", "status"), [("fluid", None, "OPTIMAL"), ("proportional", 85, "INFEASIBLE")])
+def test_where_ops_slow_each_other_the_events_are_searched_once_more(rule: str, due: int | None, status: str) -> None:
+    once = solve(two_pulling(due), contention=rule, seed=1, explained=False)
+    assert (once.status, once.proved_twice) == (status, False)
+    twice = solve(two_pulling(due), contention=rule, seed=1, explained=False, prove_twice=True)
+    assert (twice.status, twice.proved_twice) == (status, True)
+
+
+@pytest.mark.usefixtures("no_prices")
+def test_where_there_is_no_second_way_a_note_says_so() -> None:
+    result = solve(two_pulling(), contention="priority", seed=1, prove_twice=True)
+    assert (result.status, result.proved_twice) == ("OPTIMAL", False)
+    assert NO_SECOND_WAY in result.notes
+
+
+@pytest.mark.parametrize("seconds", [0.0, 2.0])
+@pytest.mark.parametrize("rule", ["fluid", "proportional"])
+def test_prices_need_no_second_proof(rule: str, seconds: float) -> None:
+    result = solve(two_pulling(), contention=rule, time_limit_s=seconds)
+    assert result.schedule is not None
+    proven = result.schedule.optimal_in == "free_start" and result.certificate != "search"
+    assert (result.proved_twice is None) == (proven or result.status == "FEASIBLE")
+
+
+def test_a_shorter_plan_of_the_second_search_withdraws_the_first() -> None:
+    """The first claims that nothing is shorter than one op after the other: 110 ticks."""
+    p, judge = two_pulling(), evaluator("fluid")
+    beside = list_schedule(p, Policy((1.0, 0.0), (0, 0)))
+    assert beside is not None
+    slow = replace(beside, guards=((0, 1),))
+    claimed = Found((slow, judge(p, slow)), 0, 0, False, False, plan_bound=110.0)
+    found, agreed = prove_again_by_events(p, "fluid", judge, claimed, 1.0, 1)
+    assert (found.plan_bound, found.notes, agreed) == (0, (WITHDRAWN,), False)
 
 
 def test_that_nothing_fits_is_proven_twice() -> None:

@@ -389,7 +389,7 @@ def test_times_of_a_plan_without_modes_are_not_judged() -> None:
     [
         ("makespan", {"makespan": 34}),
         ("lower_bound", {"lower_bound": 31}),
-        ("lower_bound", {"bounds": ()}),
+        ("bounds", {"bounds": (), "lower_bound": 0}),
         ("plan_bound_below_lower_bound", {"plan_bound": 29}),
         ("plan_bound_above_makespan", {"plan_bound": 34}),
         ("status", {"status": "OPTIMAL"}),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from unit.shared_channels import pulling, sharing
 from unit.small import buffer, held, move, on, problem, run
 
 from hexloom import InvalidInputError, Workload, check_schedule, load_hw, solve
@@ -366,3 +367,15 @@ def test_links_and_pipes_are_written_to_and_not_replaced(tmp_path: Path) -> None
     assert link.is_symlink() and target.read_text() == "new"
     write_whole(Path("/dev/null"), "gone")
     assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize(("due", "said"), [(80, "channel 'ddr' cannot end before 82 ticks"), (85, "no plan whose ops")])
+@pytest.mark.parametrize("rule", ["fluid", "proportional", "priority"])
+def test_deadlines_that_a_channel_excludes(rule: str, due: int, said: str) -> None:
+    """Two ops of 40 and 70 ticks that ask for 75 of 100: 82.5 ticks of bytes; side by side they end after 90."""
+    ops = (pulling("a", 40, ddr=75), pulling("b", 70, ddr=75))
+    late = sharing(*(op.model_copy(update={"deadline_ticks": due}) for op in ops))
+    result = solve(late, contention=rule, seed=1, time_limit_s=2)
+    assert result.status == "INFEASIBLE"
+    assert result.infeasibility is not None
+    assert result.infeasibility.message.startswith(said)
