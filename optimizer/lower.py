@@ -198,7 +198,8 @@ def _expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:
     for channel in workload.channels:
         if channel.name in channels:
             raise InvalidInputError(f"channel {channel.name!r} is the machine's; give your own another name")
-    channels += [channel.name for channel in workload.channels]
+    # The pipe is left to transfers: under some rules it is an engine, and nobody would add the two demands up.
+    channels = [name for name in channels if name != DMA] + [channel.name for channel in workload.channels]
     drafts: dict[str, TaskDraft] = {}
     count = 0
     for task in workload.tasks:

@@ -51,7 +51,7 @@ class Explicit(Spec):
     def expand(
         self, machine: Machine, engines: Mapping[str, UserEngine] | None = None, channels: Sequence[str] = ()
     ) -> TaskDraft:
-        """Return the ops with all loops unrolled; ``engines`` are the user's own, ``channels`` all names."""
+        """Return the ops with all loops unrolled; ``engines`` are the user's own, ``channels`` those it may pull."""
         unroller = _Unroller(self.name, machine, engines or {}, channels)
         unroller.buffers_of(self.buffers, {})
         unroller.ops_of(self.ops, {}, ())
@@ -203,6 +203,11 @@ class _Unroller:
         moves: dict[str, int | Fraction] = dict(mode.moves)
         for key, given in (("channels", spec.channels), ("bytes", spec.bytes)):
             for name, amount in given.items():
+                if name == DMA:
+                    raise InvalidInputError(
+                        f"{where}: {name!r} in {key!r} is the pipe of transfers, which only ops of engine {DMA!r} use, "
+                        f"all by themselves; drop it, or name another channel: {', '.join(self.channels)}"
+                    )
                 if name not in self.channels:
                     near = did_you_mean(name, self.channels)
                     raise InvalidInputError(

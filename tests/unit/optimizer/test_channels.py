@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hexloom import InvalidInputError, Workload, load_hw, solve
 from hexloom.optimizer.contention import contention_of
 from hexloom.optimizer.lower import Lowered, lower
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Rule
 
 V81 = load_hw("hexagon-v81")
 V75 = load_hw("hexagon-v75")
@@ -166,7 +169,7 @@ def test_rates_that_are_none(keys: dict[str, Any], says: str) -> None:
     [
         (
             {"bytes": {"dd": 1}},
-            "task 't', op 'a': there is no channel 'dd' (did you mean 'ddr'?); known: dma, ddr, l2_read, l2_write",
+            "task 't', op 'a': there is no channel 'dd' (did you mean 'ddr'?); known: ddr, l2_read, l2_write",
         ),
         ({"channels": {"l2": "1GB/s"}}, "there is no channel 'l2' (did you mean 'l2_read'?)"),
         (
@@ -179,6 +182,22 @@ def test_rates_that_are_none(keys: dict[str, Any], says: str) -> None:
 )
 def test_channels_that_are_none(keys: dict[str, Any], says: str) -> None:
     assert says in fault(explicit({**op(), **keys}))
+
+
+@pytest.mark.parametrize("key", ["channels", "bytes"])
+@pytest.mark.parametrize("rule", ["none", "rigid", "fluid"])
+def test_only_transfers_use_the_pipe(key: str, rule: Rule) -> None:
+    """Where nobody is slowed the pipe is an engine: a demand on it as a channel would come on top of a full pipe."""
+    load = {"name": "a", "engine": "dma", "transfer_bytes": "1MiB"}
+    timed = {"name": "a", "engine": "dma", "duration_us": 20}
+    demand = {key: {"dma": "5GB/s" if key == "channels" else "5KiB"}}
+    for asks in (op(**demand), {**load, **demand}, {**timed, **demand}):
+        with pytest.raises(InvalidInputError) as raised:
+            lower(Workload.from_data({"name": "w", "tasks": [explicit(asks)]}), V81, rule)
+        assert str(raised.value) == (
+            f"task 't', op 'a': 'dma' in {key!r} is the pipe of transfers, which only ops of engine 'dma' use, all by "
+            "themselves; drop it, or name another channel: ddr, l2_read, l2_write"
+        )
 
 
 def test_the_bytes_of_a_transfer_are_said_once() -> None:
