@@ -102,10 +102,9 @@ def last_work(
     return max((end for _, end, _ in busy_spans(problem, decision, timeline, engine, rule)), default=timeline.makespan)
 
 
-def advise(gain: Gain, makespan: Moment, bottleneck: str | None) -> Advice:
-    """Say whether to co-schedule, to pipeline each task, or to keep what exists, and why."""
+def advise(gain: Gain, makespan: Moment, limit: str) -> Advice:
+    """Say whether to co-schedule, to pipeline each task, or to keep what exists, and why; ``limit`` is why no more."""
     answer = answer_of(gain)
-    limit = f"{bottleneck} is the bottleneck" if bottleneck else "the longest chain of dependencies is the bottleneck"
     between = float(gain.overlap_between_tasks / Fraction(gain.existing)) if gain.existing else 0.0
     within = float(gain.overlap_within_tasks / Fraction(gain.existing)) if gain.existing else 0.0
     if answer == "co_schedule":
