@@ -330,7 +330,7 @@ def _channels(workload: Workload, machine: Machine, ops: list[Op]) -> tuple[Chan
                 f"channels are counted in these: write {_decimal(Fraction(max(1, int(mb_s)), 1000))}"
             )
         capacity[channel.name] = int(mb_s)
-    return tuple(Channel(name=name, capacity=mb_s) for name, mb_s in capacity.items() if name in used)
+    return tuple(Channel(name=name, capacity=mb_s, unit_mb_s="1") for name, mb_s in capacity.items() if name in used)
 
 
 def _interference(workload: Workload, ops: list[Op]) -> tuple[Interference, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from hexloom.formulations.problem import MAX_RATE
 from hexloom.hwmodels import cost
 from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft, check_count
@@ -220,6 +221,15 @@ class _Unroller:
                     )
                 if amount and not mode.latency_us:
                     raise InvalidInputError(f"{where}: it takes no time, so it moves nothing of {name!r}; drop {key!r}")
+                mb_s = amount if key == "channels" or not amount else amount / mode.latency_us
+                if mb_s > MAX_RATE:
+                    much = f"{float(mb_s):.6g} MB/s of channel {name!r}"
+                    if key == "bytes":
+                        much = f"{amount:,} bytes in {float(mode.latency_us):g} us, which is {much}"
+                    raise InvalidInputError(
+                        f"{where}: {key!r} says {much}, above the limit of {MAX_RATE:.0e} MB/s; "
+                        + ("write less, or a longer duration" if key == "bytes" else "write a lower rate")
+                    )
                 moves[name] = amount * mode.latency_us if key == "channels" else amount
         return tuple(moves.items())
 

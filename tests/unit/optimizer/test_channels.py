@@ -158,6 +158,20 @@ def test_a_workload_is_read_back_as_it_was_written() -> None:
         ({"channels": {"ddr": "fast"}}, "'fast' is not a rate: write one with its unit, such as '20GB/s'"),
         ({"channels": {"ddr": None}}, "None is not a rate"),
         ({"bytes": {"ddr": "4MB"}}, "ambiguous"),
+        (
+            {"channels": {"ddr": "1e10GB/s"}},
+            "op 'a': 'channels' says 1e+13 MB/s of channel 'ddr', above the limit of 1e+12 MB/s; write a lower rate",
+        ),
+        (
+            {"bytes": {"ddr": 10**18}},
+            "'bytes' says 1,000,000,000,000,000,000 bytes in 10 us, which is 1e+17 MB/s of channel 'ddr', above "
+            "the limit of 1e+12 MB/s; write less, or a longer duration",
+        ),
+        ({"channels": {"": "1GB/s"}}, "ops[0].channels: a name in it should have at least 1 character, got ''"),
+        ({"channels": {None: "1GB/s"}}, "ops[0].channels: a name in it should be a valid string, got None"),
+        ({"channels": {1: "1GB/s"}}, "ops[0].channels: a name in it should be a valid string, got 1"),
+        ({"channels": {"": 3}}, "ops[0].channels['']: rate 3 has no unit"),
+        ({"also": {1: 1}}, "ops[0].also: a name in it should be a valid string, got 1"),
     ],
 )
 def test_rates_that_are_none(keys: dict[str, Any], says: str) -> None:
@@ -218,7 +232,11 @@ def test_the_bytes_of_a_transfer_are_said_once() -> None:
         ),
         ({"interference": [{"victim": "rows", "cause": "rows", "factor": 1.5}]}, "must be above 0 and at most 1"),
         ({"interference": [{"victim": "rows", "cause": "rows", "factor": 0}]}, "must be above 0 and at most 1"),
-        ({"interference": [{"victim": "rows", "cause": "rows", "factor": 0.12345678901}]}, "has too many digits"),
+        ({"interference": [{"victim": "rows", "cause": "rows", "factor": 0.123456789}]}, "write at most 8 decimals"),
+        (
+            {"interference": [{"victim": "rows", "cause": "rows", "factor": 1e-9}]},
+            "denominator is above 999,999,999",
+        ),
         ({"interference": [{"victim": "rows", "factor": 0.5}]}, "interference[0].cause"),
     ],
 )
