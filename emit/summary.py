@@ -269,8 +269,16 @@ def _contention(schedule: Schedule, contention: Contention) -> Text:
     if contention.interference:
         costs["interference"] = contention.interference
     text = Text("channels  ", style="dim")
-    text.append(", ".join(f"{name} costs {_us(schedule, ticks)} {unit}" for name, ticks in costs.items()) or "no cost")
+    paid = [f"{name} costs {_us(schedule, ticks)} {unit}" for name, ticks in costs.items() if ticks > 0]
+    text.append(", ".join(paid) or "no cost")
     text.append(" (the same plan if it had no limit)", "dim")
+    # Who is no longer slowed by one may be in the way of others somewhere else.
+    longer = [
+        f"without {'a limit of ' * (name in contention.channels)}{name} it takes {_us(schedule, -ticks)} {unit} longer"
+        for name, ticks in costs.items()
+        if ticks < 0
+    ]
+    text.append("".join(f"; {one}" for one in longer))
     worst = contention.rivals[:MOST_RIVALS]
     if worst:
         text.append("\nslowed    ", "dim")

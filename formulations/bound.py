@@ -14,8 +14,8 @@ class Bound:
     """A proven lower bound on the makespan.
 
     ``ticks`` may be a fraction where ops slow each other. ``engine`` is the engine or channel it names as the
-    bottleneck, None for a path. ``detail`` says in words where it comes from, ``load`` how much of it is work there: of
-    equal bounds the one with the most load is kept.
+    bottleneck, None where it is none (a path, the scratchpad, several together). ``detail`` says in words where it
+    comes from, ``load`` how much of it is work there: of equal bounds the one with the most load is kept.
     """
 
     name: str

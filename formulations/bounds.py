@@ -83,6 +83,8 @@ def _critical_path(problem: Problem, ht: HeadsTails, grid: Grid) -> Bound:
     while (previous := via[first]) is not None:
         first, steps = previous, steps + 1
     detail = f"{steps} ops in a row from {problem.ops[first].name} to {problem.ops[last].name}"
+    if first == last:
+        detail = f"op {problem.ops[first].name} alone"
     return Bound("critical_path", grid.ticks(reach[last]), None, detail)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal, Self
 
@@ -20,6 +21,9 @@ MAX_UNITS = 4096
 
 MAX_RATE = 10**12
 """Largest capacity of a channel, and largest demand on it: bytes per second of any machine fit in MB/s."""
+
+UNIT = r"^[1-9]\d{0,18}(/[1-9]\d{0,18})?$"
+"""A fraction above 0."""
 
 
 def slows(rule: Rule) -> bool:
@@ -60,11 +64,22 @@ class Engine(Frozen):
 class Channel(Frozen):
     """A shared bandwidth: ops that run demand a part of ``capacity``.
 
-    Capacity and demands of one channel have one unit (MB/s, bytes per tick); only their ratios count.
+    Capacity and demands of one channel have one unit (MB/s, bytes per tick); only their ratios count. ``unit_mb_s``
+    says how many MB/s it is, as a fraction; None where nobody said.
     """
 
     name: str = Field(min_length=1)
     capacity: int = Field(ge=1, le=MAX_RATE)
+    unit_mb_s: str | None = Field(default=None, pattern=UNIT)
+
+    @cached_property
+    def unit(self) -> Fraction | None:
+        """How many MB/s one unit is."""
+        return None if self.unit_mb_s is None else Fraction(self.unit_mb_s)
+
+    def in_words(self, amount: int | Fraction) -> str:
+        """Return an amount of the channel with its unit, where that is known."""
+        return str(amount) if self.unit is None else f"{float(amount * self.unit):.15g} MB/s"
 
 
 class Pull(Frozen):

@@ -67,6 +67,12 @@ MAX_PIECES = 2**20
 SMALLEST_TICK, LARGEST_TICK = Fraction(1, 10**18), Fraction(10**18)
 """Range of a tick in microseconds; outside of it times no longer fit into the numbers of other programs."""
 
+FACTOR = r"^[1-9]\d{0,8}(/[1-9]\d{0,8})?$"
+"""A fraction of so few digits that products of some stay small."""
+
+TICK = r"^[1-9]\d*(/[1-9]\d*)?$"
+"""A fraction above 0."""
+
 
 def about(number: int) -> str:
     """Return ``number`` for a message, its magnitude alone where it has too many digits to be read."""
@@ -99,7 +105,7 @@ class Interference(Frozen):
 
     victim: str = Field(min_length=1)
     cause: str = Field(min_length=1)
-    factor: str = Field(pattern=r"^[1-9]\d{0,8}(/[1-9]\d{0,8})?$")
+    factor: str = Field(pattern=FACTOR)
 
     @model_validator(mode="after")
     def _slows(self) -> Self:
@@ -126,7 +132,7 @@ class Problem(Frozen):
 
     schema_: Literal["hexloom.problem/1"] = Field(default="hexloom.problem/1", alias="schema")
     name: str = "problem"
-    tick_us: str | None = Field(default=None, pattern=r"^[1-9]\d*(/[1-9]\d*)?$")
+    tick_us: str | None = Field(default=None, pattern=TICK)
     engines: tuple[Engine, ...] = ()
     channels: tuple[Channel, ...] = ()
     interference: tuple[Interference, ...] = ()
@@ -196,14 +202,15 @@ class Problem(Frozen):
         return self
 
     def _refuse_huge_work(self) -> None:
-        widest = max((use.units for op in self.ops for mode in op.modes for use in mode.uses), default=0)
-        widest = max([widest, *(pull.rate for op in self.ops for mode in op.modes for pull in mode.pulls)])
-        if widest * self.horizon_ticks <= MAX_WORK:
-            return
-        raise ValueError(
-            f"{widest} units of an engine or channel for up to {self.horizon_ticks} ticks are more than {MAX_WORK} "
-            "units times ticks; use a coarser tick or fewer units"
-        )
+        modes = [(op.name, mode) for op in self.ops for mode in op.modes]
+        asks = [(use.units, f"units of engine {use.engine!r}", op) for op, mode in modes for use in mode.uses]
+        asks += [(pull.rate, f"of channel {pull.channel!r}", op) for op, mode in modes for pull in mode.pulls]
+        widest, what, op = max(asks, key=lambda ask: ask[0], default=(0, "", ""))
+        if widest * self.horizon_ticks > MAX_WORK:
+            raise ValueError(
+                f"op {op!r} asks for {widest} {what}, which for up to {self.horizon_ticks} ticks is more than "
+                f"{MAX_WORK} units times ticks; use a coarser tick or fewer units"
+            )
 
     def _refuse_cycle(self) -> None:
         order = self.topological_order

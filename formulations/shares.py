@@ -13,6 +13,7 @@ from hexloom.formulations.mode import Engine, Mode, Use
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from hexloom.formulations.mode import Channel
     from hexloom.formulations.problem import Problem
 
 
@@ -46,6 +47,39 @@ def channel_shares(problem: Problem) -> Problem:
         return mode.model_copy(update={"uses": (*mode.uses, *uses), "pulls": ()})
 
     return _with(problem, engines, changed) if shares else problem
+
+
+def channel_of(problem: Problem, share: str) -> Channel | None:
+    """Return the channel that ``share`` stands for, as `channel_shares` called it; None where it is something else.
+
+    A channel that no share stands for is itself.
+    """
+    named = {channel.name: channel for channel in problem.channels}
+    if share not in problem.engine_index:
+        return named.get(share)
+    if share not in problem.shares or f"{share} channel" in problem.engine_index:
+        return None
+    while share not in named and share.endswith(" channel"):
+        share = share.removesuffix(" channel")
+    return named.get(share)
+
+
+def engine_in_words(problem: Problem, name: str) -> str:
+    """Return what an engine is to its users: also shares that stand for a channel, or for the places of a ring."""
+    channel = channel_of(problem, name)
+    if channel is not None:
+        return f"channel {channel.name!r}"
+    rings = {ring_name(engine.name): engine.name for engine in problem.engines if engine.kind == "pipe"}
+    return f"the ring of {rings[name]!r}" if name in rings and name in problem.shares else f"engine {name!r}"
+
+
+def amount_in_words(problem: Problem, share: str, amount: int) -> str:
+    """Return an amount of a share: in the numbers of the channel that it stands for, in places of a ring, or units."""
+    channel = channel_of(problem, share)
+    if channel is not None:
+        return channel.in_words(amount * channel.capacity // problem.shares[share])
+    unit = "unit" if engine_in_words(problem, share).startswith("engine") else "place"
+    return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
 
 
 def ring_shares(problem: Problem) -> Problem:

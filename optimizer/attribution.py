@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from hexloom.formulations.problem import slows
+from hexloom.optimizer.apart import apart
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.progress import Progress
 from hexloom.optimizer.restrict import restrict
@@ -42,11 +43,11 @@ def attribute(
 ) -> Gain | None:
     """Split ``existing - makespan`` into its five parts; None when there is no existing time.
 
-    With E the entries and L the loops of today, A the tasks of this plan each alone, M this plan after its own
-    entry, and F the same plan if nobody slowed anybody (rule ``none``): ``saved_entries = sum E - entry``,
+    With E the entries and L the loops of today, A the tasks of this plan each alone, M this plan after its own entry,
+    and F the same plan if ops of different tasks did not slow each other: ``saved_entries = sum E - entry``,
     ``overlap_within_tasks = sum L - sum A``, ``contention_cost = M - F``, ``tail`` is the time after the bottleneck
-    engine's last work, ``overlap_between_tasks = sum A - F + tail``. Less than nothing is a contention cost when a
-    slowed op lets others through that matter more.
+    engine's last work, ``overlap_between_tasks = sum A - F + tail``; one task alone has none of these three. Less
+    than nothing is a contention cost when a slowed op lets others through that matter more.
     """
     existing = found.existing
     if existing is None:
@@ -57,10 +58,13 @@ def attribute(
         part, partial = restrict(problem, decision, names, task.task)
         alone += simulate(part, make_plan(part, partial), rule).makespan
     loops = sum(task.loop_ticks or 0 for task in found.tasks)
-    free = timeline.makespan
-    if slows(rule):
-        free = simulate(problem, make_plan(problem, decision)).makespan
-    tail = timeline.makespan - last_work(problem, decision, timeline, bottleneck, rule)
+    free, last = timeline.makespan, timeline.makespan
+    if len(found.tasks) > 1:
+        last = last_work(problem, decision, timeline, bottleneck, rule)
+        if slows(rule):
+            plan = make_plan(problem, decision)
+            free = simulate(apart(problem, [task.ops for task in found.tasks]), plan, rule).makespan
+    tail = timeline.makespan - last
     return Gain(
         existing=existing,
         saved_entries=sum(task.entry for task in found.tasks) - problem.entry_ticks,
@@ -102,25 +106,31 @@ def last_work(
     return max((end for _, end, _ in busy_spans(problem, decision, timeline, engine, rule)), default=timeline.makespan)
 
 
-def advise(gain: Gain, makespan: Moment, bottleneck: str | None) -> Advice:
-    """Say whether to co-schedule, to pipeline each task, or to keep what exists, and why."""
+def advise(gain: Gain, makespan: Moment, limit: str) -> Advice:
+    """Say whether to co-schedule, to pipeline each task, or to keep what exists, and why; ``limit`` is why no more."""
     answer = answer_of(gain)
-    limit = f"{bottleneck} is the bottleneck" if bottleneck else "the longest chain of dependencies is the bottleneck"
-    between = float(gain.overlap_between_tasks / Fraction(gain.existing)) if gain.existing else 0.0
-    within = float(gain.overlap_within_tasks / Fraction(gain.existing)) if gain.existing else 0.0
+    together, within = _part(_together(gain), gain), _part(gain.overlap_within_tasks, gain)
     if answer == "co_schedule":
-        reason = f"running the tasks together hides {between:.1%} of the existing time; {limit}"
+        reason = f"running the tasks together saves {together:.1%} of the existing time; {limit}"
     elif answer == "pipeline":
-        reason = f"pipelining inside the tasks gains {within:.1%}, running them together only {between:.1%}; {limit}"
+        reason = f"pipelining inside the tasks gains {within:.1%}, running them together only {together:.1%}; {limit}"
     else:
-        saved = float((gain.existing - makespan) / Fraction(gain.existing)) if gain.existing else 0.0
+        saved = _part(gain.existing - makespan, gain)
         reason = f"the plan saves {saved:.1%} of the existing time, less than runs vary; {limit}"
     return Advice(answer=answer, reason=reason)
 
 
 def answer_of(gain: Gain) -> Answer:
     """Return the answer alone; what counts is what remains after contention and the tail."""
-    return answer_for(gain.existing, gain.total, gain.overlap_between_tasks - gain.contention_cost - gain.tail)
+    return answer_for(gain.existing, gain.total, _together(gain))
+
+
+def _together(gain: Gain) -> Moment:
+    return gain.overlap_between_tasks - gain.contention_cost - gain.tail
+
+
+def _part(ticks: Moment, gain: Gain) -> float:
+    return float(ticks / Fraction(gain.existing)) if gain.existing else 0.0
 
 
 def answer_for(existing: Moment | float, total: Moment | float, together: Moment | float) -> Answer:

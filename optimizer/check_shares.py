@@ -66,7 +66,7 @@ def _in_words(problem: Problem, share: Engine, amount: int) -> str:
     """Return an amount in the numbers of the channel that the share stands for, if it stands for one."""
     for channel in problem.channels:
         if share.name.startswith(channel.name) and share.name.removeprefix(channel.name) in ("", " channel"):
-            return str(amount * channel.capacity // share.units)
+            return channel.in_words(amount * channel.capacity // share.units)
     return str(amount)
 
 

@@ -1,9 +1,11 @@
 """What contention costs in a schedule: per channel, and by whom each op was slowed.
 
 The cost of a channel is what the same plan would save if that channel had no limit; costs of several channels do not
-add up, since one may take over where another no longer binds. What an op loses while it works is laid at the door of
-those who work beside it: a loss by interference at those who interfere, in equal parts; a loss by a full channel at
-those who use it, by the part of it they get.
+add up, since one may take over where another no longer binds. A cost is less than nothing where the plan would take
+longer without: an op that nothing slows may take more of another channel from one that matters more.
+
+What an op loses while it works is laid at the door of those who work beside it: a loss by interference at those who
+interfere, in equal parts; a loss by a full channel at those who use it, by the part of it they get.
 """
 
 from __future__ import annotations

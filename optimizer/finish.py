@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from hexloom.formulations.ticks import whole
 from hexloom.hwmodels import Machine, format_bytes
 from hexloom.optimizer.attribution import advise, attribute
+from hexloom.optimizer.bottleneck import in_words
 from hexloom.optimizer.flips import with_flips
 from hexloom.optimizer.footprint import lost_double_buffering
 from hexloom.optimizer.planner import make_plan
@@ -77,7 +78,7 @@ def finished(
         for name, ticks in (("serial", found.serial), ("existing", found.existing))
     }
     gain = None if quoted["existing"] is None else attribute(problem, decision, timeline, found, bottleneck, rule)
-    advice = None if gain is None else advise(gain, timeline.makespan, bottleneck)
+    advice = None if gain is None else advise(gain, timeline.makespan, in_words(bounds))
     if explained and advice is not None and machine is not None and isinstance(work, Workload):
         advice = with_flips(advice, work, machine, problem, decision, plan, found, rule)
     return Schedule(

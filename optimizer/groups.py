@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hexloom.formulations.problem import Buffer, Engine, Mode, Precedence, Problem, Rule, Scratchpad, Use, slows
+from hexloom.formulations.shares import amount_in_words, engine_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,6 +57,8 @@ def in_words(problem: Problem, group: Group) -> str:
         return f"the {buffer.occupied_bytes:,} B of buffer {quoted}"
     if group.kind == "engine":
         units = problem.engines[problem.engine_index[name]].units
+        if name in problem.shares:
+            return f"the {amount_in_words(problem, name, units)} of {engine_in_words(problem, name)}"
         return f"the {units} {'unit' if units == 1 else 'units'} of engine {quoted}"
     return {
         "scratchpad": f"the {problem.scratchpad.available_bytes:,} B of scratchpad",

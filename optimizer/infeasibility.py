@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import ConfigDict, Field
 
 from hexloom.formulations.problem import Frozen
+from hexloom.formulations.shares import amount_in_words, engine_in_words
 from hexloom.hwmodels import format_bytes
 
 if TYPE_CHECKING:
@@ -100,17 +101,22 @@ LISTED = 12
 def shortfall_message(problem: Problem, found: Shortfall, what: str | None = None) -> str:
     """Return ``found`` in words, without levers; ``what`` asks, if not the op."""
     what = what or (f"op {found.op!r}" if found.op is not None else "the resident buffers")
+    if found.kind == "units" and found.resource in problem.shares:
+        need, have = (amount_in_words(problem, found.resource, amount) for amount in (found.need, found.have))
+        return f"{what} needs {need} of {engine_in_words(problem, found.resource)} at once, which has {have}"
     if found.kind == "units":
         return f"{what} needs {found.need} units of {found.resource} at once, the machine has {found.have}"
     if found.kind == "channel":
-        return f"{what} demands {found.need} of channel {found.resource!r}, whose capacity is {found.have}"
+        channel = next(one for one in problem.channels if one.name == found.resource)
+        need, have = channel.in_words(found.need), channel.in_words(found.have)
+        return f"{what} demands {need} of channel {found.resource!r}, whose capacity is {have}"
     if found.kind == "deadline":
         need, have = problem.in_words(found.need), problem.in_words(found.have)
         return f"{what} cannot end before {need}, its deadline is {have}"
     if found.kind == "overload":
         need, have = problem.in_words(found.need), problem.in_words(found.have)
-        what = "channel" if found.resource in {channel.name for channel in problem.channels} else "engine"
-        return f"{what} {found.resource!r} cannot end before {need} what deadlines want of it by {have}"
+        engine = engine_in_words(problem, found.resource)
+        return f"{engine} cannot end before {need} what deadlines want of it by {have}"
     if found.kind == "order":
         return (
             f"in no order do the buffers fit: the best order found needs {format_bytes(found.need)} of scratchpad, "

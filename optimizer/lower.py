@@ -198,7 +198,8 @@ def _expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:
     for channel in workload.channels:
         if channel.name in channels:
             raise InvalidInputError(f"channel {channel.name!r} is the machine's; give your own another name")
-    channels += [channel.name for channel in workload.channels]
+    # The pipe is left to transfers: under some rules it is an engine, and nobody would add the two demands up.
+    channels = [name for name in channels if name != DMA] + [channel.name for channel in workload.channels]
     drafts: dict[str, TaskDraft] = {}
     count = 0
     for task in workload.tasks:
@@ -329,7 +330,7 @@ def _channels(workload: Workload, machine: Machine, ops: list[Op]) -> tuple[Chan
                 f"channels are counted in these: write {_decimal(Fraction(max(1, int(mb_s)), 1000))}"
             )
         capacity[channel.name] = int(mb_s)
-    return tuple(Channel(name=name, capacity=mb_s) for name, mb_s in capacity.items() if name in used)
+    return tuple(Channel(name=name, capacity=mb_s, unit_mb_s="1") for name, mb_s in capacity.items() if name in used)
 
 
 def _interference(workload: Workload, ops: list[Op]) -> tuple[Interference, ...]:

@@ -44,7 +44,8 @@ class BoundRow(Frozen):
 class Gain(Frozen):
     """``existing - makespan`` in ticks and its five parts.
 
-    ``gain = saved_entries + overlap_within_tasks + overlap_between_tasks - contention_cost - tail``.
+    ``gain = saved_entries + overlap_within_tasks + overlap_between_tasks - contention_cost - tail``. What the ops of
+    one task lose to each other is in its loop of today and in this plan; ``contention_cost`` is between tasks.
     """
 
     existing: Ticks

@@ -19,6 +19,7 @@ from hexloom.formulations.serial_order import least_bytes
 from hexloom.formulations.shared_portfolio import search_shared
 from hexloom.hwmodels import Machine, load_hw
 from hexloom.optimizer.baselines import back_to_back, baselines
+from hexloom.optimizer.bottleneck import bottleneck_of
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
 from hexloom.optimizer.evaluate import evaluator, is_valid
@@ -108,11 +109,8 @@ class Result:
 
     @property
     def bottleneck(self) -> str | None:
-        """Engine that the best bound names, or ``critical_path``."""
-        if self.schedule is None:
-            return None
-        best = self.schedule.bounds[0]
-        return best.engine or best.name
+        """Engine or channel that the best bound names, else ``critical_path``, ``scratchpad`` or ``several``."""
+        return None if self.schedule is None else bottleneck_of(self.schedule.bounds)
 
     @property
     def certificate(self) -> str | None:

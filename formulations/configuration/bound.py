@@ -25,6 +25,7 @@ from hexloom.formulations.configuration.master import Master
 from hexloom.formulations.configuration.order import Order
 from hexloom.formulations.configuration.partition import alike_pipes, split, stages, twins
 from hexloom.formulations.configuration.sets import SetSearch
+from hexloom.formulations.configuration.weight import heaviest
 from hexloom.formulations.problem import slows
 from hexloom.formulations.speeds import Speeds
 from hexloom.formulations.ticks import whole
@@ -347,4 +348,5 @@ def _proven(
         for one in kept.classes
     )
     detail = f"prices of {len(classes)} classes over what can run together"
-    return Bound("configuration", ticks, None, detail), Certificate(classes=classes, merged=merged, bound=str(ticks))
+    engine = heaviest(problem, kept, prices, merged)
+    return Bound("configuration", ticks, engine, detail), Certificate(classes=classes, merged=merged, bound=str(ticks))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from hexloom.formulations.problem import MAX_RATE
 from hexloom.hwmodels import cost
 from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft, check_count
@@ -51,7 +52,7 @@ class Explicit(Spec):
     def expand(
         self, machine: Machine, engines: Mapping[str, UserEngine] | None = None, channels: Sequence[str] = ()
     ) -> TaskDraft:
-        """Return the ops with all loops unrolled; ``engines`` are the user's own, ``channels`` all names."""
+        """Return the ops with all loops unrolled; ``engines`` are the user's own, ``channels`` those it may pull."""
         unroller = _Unroller(self.name, machine, engines or {}, channels)
         unroller.buffers_of(self.buffers, {})
         unroller.ops_of(self.ops, {}, ())
@@ -203,6 +204,11 @@ class _Unroller:
         moves: dict[str, int | Fraction] = dict(mode.moves)
         for key, given in (("channels", spec.channels), ("bytes", spec.bytes)):
             for name, amount in given.items():
+                if name == DMA:
+                    raise InvalidInputError(
+                        f"{where}: {name!r} in {key!r} is the pipe of transfers, which only ops of engine {DMA!r} use, "
+                        f"all by themselves; drop it, or name another channel: {', '.join(self.channels)}"
+                    )
                 if name not in self.channels:
                     near = did_you_mean(name, self.channels)
                     raise InvalidInputError(
@@ -215,6 +221,15 @@ class _Unroller:
                     )
                 if amount and not mode.latency_us:
                     raise InvalidInputError(f"{where}: it takes no time, so it moves nothing of {name!r}; drop {key!r}")
+                mb_s = amount if key == "channels" or not amount else amount / mode.latency_us
+                if mb_s > MAX_RATE:
+                    much = f"{float(mb_s):.6g} MB/s of channel {name!r}"
+                    if key == "bytes":
+                        much = f"{amount:,} bytes in {float(mode.latency_us):g} us, which is {much}"
+                    raise InvalidInputError(
+                        f"{where}: {key!r} says {much}, above the limit of {MAX_RATE:.0e} MB/s; "
+                        + ("write less, or a longer duration" if key == "bytes" else "write a lower rate")
+                    )
                 moves[name] = amount * mode.latency_us if key == "channels" else amount
         return tuple(moves.items())
 

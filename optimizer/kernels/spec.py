@@ -18,6 +18,9 @@ from pydantic import (
     model_validator,
 )
 
+from hexloom.formulations.configuration.certificate import RATIONAL
+from hexloom.formulations.mode import UNIT
+from hexloom.formulations.problem import FACTOR, TICK
 from hexloom.hwmodels.quantity import exact, parse_bytes, parse_rate
 from hexloom.optimizer.errors import InvalidInputError
 
@@ -43,7 +46,10 @@ def _part_of_one(value: Any) -> Fraction:
     if not 0 < number <= 1:
         raise ValueError(f"must be above 0 and at most 1, got {value}")
     if number.denominator > LARGEST_DENOMINATOR:
-        raise ValueError(f"has too many digits, write at most 9 of them, got {value}")
+        raise ValueError(
+            f"as a fraction its denominator is above {LARGEST_DENOMINATOR:,}: write at most 8 decimals, or a fraction "
+            f"with a smaller one, got {value}"
+        )
     return number
 
 
@@ -83,7 +89,8 @@ Bytes = Annotated[
 Count = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
 ONE_LINE = r"^[^\x00-\x1f]+$"
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=ONE_LINE)]
-ClassName = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+NO_BREAKS = r"^[^\x00-\x1f]*$"
+ClassName = Annotated[str, Field(max_length=200, pattern=NO_BREAKS)]
 """What `interference` calls ops; empty for none."""
 
 
@@ -94,6 +101,18 @@ KINDS = {
     **dict.fromkeys(("prologue", "body", "epilogue"), ACTIONS),
 }
 """What stands in a path of pydantic behind a position in these lists, and not in the file."""
+
+PATTERNS = {
+    ONE_LINE: "String should not hold line breaks or other control characters",
+    NO_BREAKS: "String should not hold line breaks or other control characters",
+    FACTOR: "should be a fraction above 0 and at most 1 of at most 9 digits above and below, such as '17/20'",
+    TICK: "should be a fraction above 0, such as '1/1000'",
+    UNIT: "should be a fraction above 0 of at most 19 digits above and below, such as '1/1000'",
+    RATIONAL: "should be a fraction of at least 0, such as '3/4'",
+    r"^[a-z]\w*$": "should be a small letter, and letters, digits or _ after it",
+    r"^[A-Za-z_]\w*$": "should be a letter or _, and letters, digits or _ after it",
+}
+"""What a string that must match one of these should be."""
 
 MOST_FAULTS = 10
 """Faults named in one message."""
@@ -178,8 +197,10 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
             continue  # It is short because of the faults of its items.
         path = fault["loc"]
         unknown = fault["type"] == "extra_forbidden"
-        where = _place(path[:-1] if unknown else path)
         text = str(fault["ctx"]["error"]) if "error" in fault.get("ctx", {}) else _plain(fault)
+        if path[-1:] == ("[key]",):
+            path, text = path[:-2], re.sub("^(String|Input) ", "a name in it ", text)
+        where = _place(path[:-1] if unknown else path)
         if unknown:
             at = None if model is None else _model_at(model, path[:-1])
             text = _unknown(path[-1], [] if at is None else _keys_of(at))
@@ -207,13 +228,13 @@ def _place(path: tuple[int | str, ...]) -> str:
         tried = k > 1 and isinstance(path[k - 1], int) and part in KINDS.get(str(path[k - 2]), ())
         if tried or part.startswith(("constrained-", "literal[")):
             continue
-        where += f".{part}" if where else part
+        where += "['']" if not part else f".{part}" if where else part
     return where
 
 
 def _plain(fault: ErrorDetails) -> str:
     """Return what pydantic says in words of the file rather than of Python."""
-    if fault["type"] == "string_pattern_mismatch" and fault.get("ctx", {}).get("pattern") == ONE_LINE:
-        return "String should not hold line breaks or other control characters"
+    if fault["type"] == "string_pattern_mismatch" and fault["ctx"]["pattern"] in PATTERNS:
+        return PATTERNS[fault["ctx"]["pattern"]]
     text = str(fault["msg"]).replace("a valid tuple", "a list").replace("Tuple should", "List should")
     return re.sub(r"a valid dictionary or instance of \w+", "keys and values", text)

@@ -216,7 +216,7 @@ def back_to_back(count: int) -> Schedule:
         makespan=now,
         lower_bound=now,
         plan_bound=now,
-        bounds=(),
+        bounds=(BoundRow(name="engine_work", ticks=now, engine="e", detail=""),),
         baselines={},
         gain=None,
         advice=None,

@@ -107,6 +107,28 @@ def test_the_summary_has_the_numbers(solved: Result) -> None:
     assert "files     out/schedule.json" in text
 
 
+def test_what_shortens_the_plan_costs_nothing() -> None:
+    """9 + 9 of 12 GB/s, 40 and 70 us. Alone with the channel both work at 2/3: b ends at 60 + 30. Where a is slowed to
+    17/20 it asks for 7.65: at 12/16.65 of that a takes 65.294 and b, which has 22.941 left then, 88.235.
+    """
+    ops = [
+        {"name": "a", "engine": "hvx", "duration_us": 40, "channels": {"gather": "9GB/s"}, "class": "rows"},
+        {"name": "b", "engine": "hmx", "duration_us": 70, "channels": {"gather": "9GB/s"}, "class": "streams"},
+    ]
+    data = {
+        "name": "w",
+        "hw": "hexagon-v81",
+        "channels": [{"name": "gather", "rate_gb_s": 12}],
+        "interference": [{"victim": "rows", "cause": "streams", "factor": "17/20"}],
+        "tasks": [{"name": "t", "ops": ops}],
+    }
+    result = solve(Workload.from_data(data), seed=1, time_limit_s=2)
+    assert "92.675 us" in text_of(result)
+    (line,) = [line for line in text_of(result).splitlines() if line.startswith("channels")]
+    assert "gather costs 18.235 us (" in line and "limit); without interference it takes 1.765 us longer" in line
+    assert "-" not in line
+
+
 def test_flips_are_named(solved: Result) -> None:
     assert solved.schedule is not None
     advice = Advice(answer="keep", reason="because", flips=("op high: pipeline", "fork_join high: co_schedule"))

@@ -234,3 +234,18 @@ def test_horizons_of_any_length_are_reached_in_few_steps() -> None:
     of = Problem(engines=(Engine(name="e"),), ops=ops, precedences=(Precedence(before="a", after="b"),))
     found = configuration_bound(of, lower_bounds(of).heads_tails, time_limit_s=1.0)
     assert found is None or found[0].ticks <= 2 * 10**15 + 3
+
+
+@pytest.mark.parametrize(("third", "engine"), [(10, None), (30, "c")])
+def test_who_carries_half_of_the_prices_is_named(third: int, engine: str | None) -> None:
+    """Three ops on three engines whose buffers do not fit beside each other: 10 + 10 + 10, and 10 + 10 + 30."""
+    ops = tuple(op(name, run(name, ticks)) for name, ticks in (("a", 10), ("b", 10), ("c", third)))
+    problem = Problem(
+        engines=tuple(Engine(name=name) for name in "abc"),
+        ops=ops,
+        buffers=tuple(Buffer(name=name, size_bytes=60, ops=(name,)) for name in "abc"),
+        scratchpad=Scratchpad(total_bytes=100),
+    )
+    found = configuration_bound(problem, lower_bounds(problem).heads_tails, time_limit_s=10)
+    assert found is not None
+    assert (found[0].ticks, found[0].engine) == (20 + third, engine)

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from unit.small import buffer, on, problem
 
 from hexloom.formulations.decision import Decision
+from hexloom.formulations.problem import Channel, Engine, Interference, Mode, Op, Problem, Pull, Use
+from hexloom.optimizer.apart import apart
 from hexloom.optimizer.attribution import advise, answer_of, attribute, busy_spans, last_work
 from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.lower import TaskLoop
@@ -13,7 +17,7 @@ from hexloom.optimizer.simulate import simulate
 
 
 def gain(
-    existing: int = 1000, entries: int = 0, within: int = 0, between: int = 0, cost: int = 0, tail: int = 0
+    existing: int = 1000, entries: int = 0, within: int = 0, between: int = 0, cost: int | Fraction = 0, tail: int = 0
 ) -> Gain:
     return Gain(
         existing=existing,
@@ -65,6 +69,51 @@ def test_overlap_within_a_task_is_what_its_own_part_of_the_plan_gains() -> None:
     assert attribute(p, decision, timeline, found, "hmx") == gain(existing=20, within=4)
 
 
+def contended(*tasks: str) -> Problem:
+    """Ops a, b, c on engines of their own, each 10 long at 3 of a channel of 4."""
+    channels = (Channel(name="bus", capacity=4),)
+    ops = tuple(
+        Op(
+            name=name,
+            task=task,
+            modes=(Mode(uses=(Use(engine=name, ticks=10),), latency_ticks=10, pulls=(Pull(channel="bus", rate=3),)),),
+        )
+        for name, task in zip("abc", tasks, strict=False)
+    )
+    return Problem(engines=tuple(Engine(name=op.name) for op in ops), channels=channels, ops=ops)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "parts"),
+    [
+        ("t", gain(existing=10)),
+        ("tt", gain(existing=15)),  # both of its ops work beside each other today as well: 2 x 30 of 4
+        ("tu", gain(existing=20, between=10, cost=5)),  # 10 + 10 today; together 10 if the bus were free, and 15
+        # u alone takes 15, also if it did not notice t; all together take 22.5.
+        ("tuu", gain(existing=10 + 15, between=10, cost=Fraction(15, 2))),
+    ],
+)
+def test_what_a_task_loses_by_itself_is_nothing_between_tasks(tasks: str, parts: Gain) -> None:
+    p = contended(*tasks)
+    loops = tuple(
+        TaskLoop(task, tuple(o.name for o in p.ops if o.task == task), False, 0) for task in dict.fromkeys(tasks)
+    )
+    n = len(p.ops)
+    decision = Decision((0,) * n, (((0,),),) * n, tuple(range(n)), ())
+    timeline = simulate(p, make_plan(p, decision), "fluid")
+    found = attribute(p, decision, timeline, baselines(p, loops, "fluid"), "bus", "fluid")
+    assert found == parts
+    assert found.total == parts.existing - timeline.makespan
+
+
+def test_one_task_has_no_tail_between_tasks() -> None:
+    """b ends 6 after the last work of a's engine: that is how the task itself runs."""
+    p = problem(on("hvx", "a", 4, task="t"), on("hmx", "b", 6, task="t"), after="a>b")
+    decision = Decision((0, 0), (((0,),), ((0,),)), (0, 1), ())
+    found = baselines(p, (TaskLoop("t", ("a", "b"), False, 0),))
+    assert attribute(p, decision, simulate(p, make_plan(p, decision)), found, "hvx") == gain(existing=10)
+
+
 def test_no_existing_time_no_gain() -> None:
     p = problem(
         on("hvx", "a", 1),
@@ -108,11 +157,33 @@ def test_answers(found: Gain, answer: str) -> None:
 
 
 def test_advice_says_why() -> None:
-    assert advise(gain(between=100), 900, "hmx").reason == (
-        "running the tasks together hides 10.0% of the existing time; hmx is the bottleneck"
+    assert advise(gain(between=150, cost=30, tail=20), 900, "hmx is the bottleneck").reason == (
+        "running the tasks together saves 10.0% of the existing time; hmx is the bottleneck"
     )
-    said = advise(gain(within=200, between=10), 790, None)
+    net = advise(gain(within=159, between=150, cost=140, tail=10), 841, "hmx is the bottleneck").reason
+    assert "gains 15.9%, running them together only 0.0%" in net
+    said = advise(gain(within=200, between=10), 790, "gather is the bottleneck")
     assert said.answer == "pipeline"
-    assert "gains 20.0%, running them together only 1.0%; the longest chain of dependencies" in said.reason
-    assert "saves 0.3% of the existing time" in advise(gain(within=3), 997, "hvx").reason
+    assert "gains 20.0%, running them together only 1.0%; gather is" in said.reason
+    assert "saves 0.3% of the existing time" in advise(gain(within=3), 997, "hvx is the bottleneck").reason
     assert said.flips is None  # nobody asked yet
+
+
+def test_tasks_that_do_not_notice_each_other_still_slow_themselves() -> None:
+    """v is slowed to half by s of its own task, and not by s of the other; each of ops a and b has the bus alone."""
+    modes = [
+        Mode(uses=(Use(engine=e, ticks=10),), latency_ticks=10, pulls=(Pull(channel="bus", rate=4),), op_class=c)
+        for e, c in (("a", "v"), ("b", "s"))
+    ]
+    ops = (Op(name="a", task="t", modes=(modes[0],)), Op(name="b", task="u", modes=(modes[1],)))
+    p = Problem(
+        engines=(Engine(name="a"), Engine(name="b")),
+        channels=(Channel(name="bus", capacity=4),),
+        interference=(Interference(victim="v", cause="s", factor="1/2"),),
+        ops=ops,
+    )
+    decision = Decision((0, 0), (((0,),), ((0,),)), (0, 1), ())
+    plan = make_plan(p, decision)
+    assert simulate(p, plan, "fluid").makespan == 20
+    assert simulate(apart(p, [(0,), (1,)]), plan, "fluid").makespan == 10
+    assert simulate(apart(p, [(0, 1)]), plan, "fluid").makespan == 20

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hexloom import InvalidInputError, Workload, load_hw, solve
 from hexloom.optimizer.contention import contention_of
 from hexloom.optimizer.lower import Lowered, lower
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Rule
 
 V81 = load_hw("hexagon-v81")
 V75 = load_hw("hexagon-v75")
@@ -155,6 +158,20 @@ def test_a_workload_is_read_back_as_it_was_written() -> None:
         ({"channels": {"ddr": "fast"}}, "'fast' is not a rate: write one with its unit, such as '20GB/s'"),
         ({"channels": {"ddr": None}}, "None is not a rate"),
         ({"bytes": {"ddr": "4MB"}}, "ambiguous"),
+        (
+            {"channels": {"ddr": "1e10GB/s"}},
+            "op 'a': 'channels' says 1e+13 MB/s of channel 'ddr', above the limit of 1e+12 MB/s; write a lower rate",
+        ),
+        (
+            {"bytes": {"ddr": 10**18}},
+            "'bytes' says 1,000,000,000,000,000,000 bytes in 10 us, which is 1e+17 MB/s of channel 'ddr', above "
+            "the limit of 1e+12 MB/s; write less, or a longer duration",
+        ),
+        ({"channels": {"": "1GB/s"}}, "ops[0].channels: a name in it should have at least 1 character, got ''"),
+        ({"channels": {None: "1GB/s"}}, "ops[0].channels: a name in it should be a valid string, got None"),
+        ({"channels": {1: "1GB/s"}}, "ops[0].channels: a name in it should be a valid string, got 1"),
+        ({"channels": {"": 3}}, "ops[0].channels['']: rate 3 has no unit"),
+        ({"also": {1: 1}}, "ops[0].also: a name in it should be a valid string, got 1"),
     ],
 )
 def test_rates_that_are_none(keys: dict[str, Any], says: str) -> None:
@@ -166,7 +183,7 @@ def test_rates_that_are_none(keys: dict[str, Any], says: str) -> None:
     [
         (
             {"bytes": {"dd": 1}},
-            "task 't', op 'a': there is no channel 'dd' (did you mean 'ddr'?); known: dma, ddr, l2_read, l2_write",
+            "task 't', op 'a': there is no channel 'dd' (did you mean 'ddr'?); known: ddr, l2_read, l2_write",
         ),
         ({"channels": {"l2": "1GB/s"}}, "there is no channel 'l2' (did you mean 'l2_read'?)"),
         (
@@ -179,6 +196,22 @@ def test_rates_that_are_none(keys: dict[str, Any], says: str) -> None:
 )
 def test_channels_that_are_none(keys: dict[str, Any], says: str) -> None:
     assert says in fault(explicit({**op(), **keys}))
+
+
+@pytest.mark.parametrize("key", ["channels", "bytes"])
+@pytest.mark.parametrize("rule", ["none", "rigid", "fluid"])
+def test_only_transfers_use_the_pipe(key: str, rule: Rule) -> None:
+    """Where nobody is slowed the pipe is an engine: a demand on it as a channel would come on top of a full pipe."""
+    load = {"name": "a", "engine": "dma", "transfer_bytes": "1MiB"}
+    timed = {"name": "a", "engine": "dma", "duration_us": 20}
+    demand = {key: {"dma": "5GB/s" if key == "channels" else "5KiB"}}
+    for asks in (op(**demand), {**load, **demand}, {**timed, **demand}):
+        with pytest.raises(InvalidInputError) as raised:
+            lower(Workload.from_data({"name": "w", "tasks": [explicit(asks)]}), V81, rule)
+        assert str(raised.value) == (
+            f"task 't', op 'a': 'dma' in {key!r} is the pipe of transfers, which only ops of engine 'dma' use, all by "
+            "themselves; drop it, or name another channel: ddr, l2_read, l2_write"
+        )
 
 
 def test_the_bytes_of_a_transfer_are_said_once() -> None:
@@ -199,7 +232,11 @@ def test_the_bytes_of_a_transfer_are_said_once() -> None:
         ),
         ({"interference": [{"victim": "rows", "cause": "rows", "factor": 1.5}]}, "must be above 0 and at most 1"),
         ({"interference": [{"victim": "rows", "cause": "rows", "factor": 0}]}, "must be above 0 and at most 1"),
-        ({"interference": [{"victim": "rows", "cause": "rows", "factor": 0.12345678901}]}, "has too many digits"),
+        ({"interference": [{"victim": "rows", "cause": "rows", "factor": 0.123456789}]}, "write at most 8 decimals"),
+        (
+            {"interference": [{"victim": "rows", "cause": "rows", "factor": 1e-9}]},
+            "denominator is above 999,999,999",
+        ),
         ({"interference": [{"victim": "rows", "factor": 0.5}]}, "interference[0].cause"),
     ],
 )

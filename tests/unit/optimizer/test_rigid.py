@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hexloom import solve
+from hexloom import Workload, solve
+from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.problem import Channel, Dma, Engine, Mode, Op, Precedence, Problem, Pull, Use
 from hexloom.optimizer.check import check_plan, check_schedule
+from hexloom.optimizer.infeasibility import shortfall_message
 
 if TYPE_CHECKING:
+    from hexloom.optimizer.infeasibility import Infeasibility
     from hexloom.optimizer.schedule import Schedule
 
 CAPACITY = 10**12
@@ -133,6 +136,43 @@ def test_an_op_that_wants_more_in_all_its_modes_is_named() -> None:
         "use contention fluid, or give it a mode with a lower demand"
     )
     assert result.infeasibility.short == 30
+
+
+def workload(*ops: dict[str, object]) -> Workload:
+    data = {"name": "w", "hw": "hexagon-v81", "channels": [{"name": "gather", "rate_gb_s": 12}]}
+    return Workload.from_data({**data, "tasks": [{"name": "t", "ops": list(ops)}]})
+
+
+def refusal(*ops: dict[str, object]) -> Infeasibility:
+    found = solve(workload(*ops), contention="rigid", seed=1, time_limit_s=2).infeasibility
+    assert found is not None
+    return found
+
+
+def test_a_channel_is_told_in_its_own_unit() -> None:
+    one = {"name": "a", "engine": "hvx", "duration_us": 40, "channels": {"gather": "90GB/s"}}
+    found = refusal(one)
+    assert found.message.startswith("op 'a' demands 90000 MB/s of channel 'gather', whose capacity is 12000 MB/s; ")
+    assert [member.text for member in found.conflict] == ["the 12000 MB/s of channel 'gather'"]
+
+
+def test_deadlines_that_a_channel_cannot_keep() -> None:
+    ops = [
+        {"name": e, "engine": e, "duration_us": 40, "deadline_us": 60, "channels": {"gather": "9GB/s"}}
+        for e in ("hvx", "hmx")
+    ]
+    found = refusal(*ops)
+    assert found.message.startswith("channel 'gather' cannot end before 64.44 us what deadlines want of it by 60 us")
+    assert found.conflict[0].text == "the 12000 MB/s of channel 'gather'"
+
+
+def test_a_mode_is_too_wide_and_the_other_wants_too_much() -> None:
+    """Both in numbers that a reader knows: the share itself counts in parts of what the demands have in common."""
+    view = of(op("a", "e1", 3, 150), op("b", "e2", 3, 50)).under("rigid")
+    assert view.shares == {"bus": 2}
+    found = first_shortfall(view)
+    assert found is not None
+    assert shortfall_message(view, found) == "op 'a' needs 150 of channel 'bus' at once, which has 100"
 
 
 def test_one_mode_wants_too_much_and_the_other_too_many_units() -> None:

@@ -44,7 +44,7 @@ def test_more_scratchpad_buys_the_overlap() -> None:
         (16, "OPTIMAL", 30),
     ]
     assert [row.current for row in found.rows] == [False, False, True, False, False]
-    assert (found.rows[2].bottleneck, found.rows[3].bottleneck) == ("turns", "hmx")
+    assert (found.rows[2].bottleneck, found.rows[3].bottleneck) == ("scratchpad", "hmx")
     assert all(row.gap == 0 for row in found.rows[1:])
 
 

@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+from pydantic import ValidationError
 
+from hexloom.formulations.problem import Problem
+from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Explicit, RmsNorm
+from hexloom.optimizer.kernels.spec import explain
+from hexloom.optimizer.lower import lower
 from hexloom.optimizer.schemas import schema_texts
 from hexloom.optimizer.workload import Workload, read_data
 
@@ -139,7 +144,11 @@ def test_faults_of_several_tasks_are_all_named() -> None:
         ([{"name": "n", "kernel": "copy", "rows": 2**31, "cols": 1}], {}, "less than or equal to 1000000000"),
         ([explicit()], {}, "tasks[0].ops: List should have at least 1 item"),
         ([explicit({"for": "i", "count": 2, "ops": []})], {}, "tasks[0].ops[0].ops: List should have at least 1 item"),
-        ([explicit({"for": "I", "count": 2, "ops": [OP]})], {}, "for: String should match pattern"),
+        (
+            [explicit({"for": "I", "count": 2, "ops": [OP]})],
+            {},
+            "for: should be a small letter, and letters, digits",
+        ),
         ([explicit({**OP, "name": "a\nb"})], {}, "tasks[0].ops[0].name: String should not hold line breaks"),
         ([explicit({**OP, "name": "n" * 300})], {}, "at most 200 characters, got '" + "n" * 59 + "..."),
         ([explicit({**OP, "units": 0})], {}, "tasks[0].ops[0].units: Input should be greater than or equal to 1 or"),
@@ -262,3 +271,26 @@ def test_examples_follow_the_committed_schema(path: Path) -> None:
     assert [e.message for e in validator.iter_errors(json.loads(Workload.from_data(data).to_json()))] == []
     assert not validator.is_valid({**data, "titel": "x"})
     assert not validator.is_valid({**data, "tasks": [{"name": "n", "kernel": "rmsnorm", "rows": 8}]})
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        (
+            {"interference": [{"victim": "x", "cause": "x", "factor": "0"}]},
+            "factor: should be a fraction above 0",
+        ),
+        ({"tick_us": "0"}, "tick_us: should be a fraction above 0, such as '1/1000', got '0'"),
+        ({"channels": [{"name": "c", "capacity": 1, "unit_mb_s": "x"}]}, "unit_mb_s: should be a fraction above 0"),
+    ],
+)
+def test_what_a_problem_should_hold_is_said_in_words(keys: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        Problem.model_validate({"ops": [{"name": "a", "modes": [{"latency_ticks": 1}]}], **keys})
+    assert says in explain(raised.value)
+
+
+def test_too_much_work_names_who_asks() -> None:
+    ops = [explicit({"name": "a", "engine": "hvx", "duration_us": 10**9, "channels": {"ddr": "1e9GB/s"}})]
+    with pytest.raises(InvalidInputError, match="op 'a' asks for 1000000000000 of channel 'ddr', which for up to"):
+        lower(Workload.from_data({"name": "w", "tasks": ops}), load_hw("hexagon-v81"))
