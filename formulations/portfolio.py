@@ -201,5 +201,4 @@ def _met(best: tuple[Decision, Simulated] | None, lower: float | Fraction, enoug
 
 def _needs_windows(problem: Problem) -> bool:
     """Whether the problem is too large to be solved as a whole, and its buffers do not fit side by side."""
-    together = sum(buffer.occupied_bytes for buffer in problem.buffers)
-    return len(problem.ops) >= WINDOWS_OPS and together > problem.scratchpad.available_bytes
+    return len(problem.ops) >= WINDOWS_OPS and not problem.fits_side_by_side

@@ -315,6 +315,11 @@ class Problem(Frozen):
         return tuple(tuple(s) for s in found)
 
     @cached_property
+    def fits_side_by_side(self) -> bool:
+        """Whether the scratchpad has bytes for all buffers at once."""
+        return sum(buffer.occupied_bytes for buffer in self.buffers) <= self.scratchpad.available_bytes
+
+    @cached_property
     def horizon_ticks(self) -> int:
         """Sum of the longest modes and the entry: no sensible schedule is longer."""
         return self.entry_ticks + sum(max(m.duration_ticks for m in op.modes) for op in self.ops)

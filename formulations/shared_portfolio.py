@@ -36,6 +36,9 @@ UNAWARE_SHARE, RIGID_SHARE, AWARE_SHARE, EVENT_SHARE = 0.15, 0.1, 0.4, 0.5
 """Shares of the time for a plan that ignores contention, for one without it, for one made by policies that know how
 transfers share channels, and of the rest for the exact search."""
 
+UNAWARE_TIGHT_SHARE = 0.6
+"""The first of these where not all buffers fit together: then CP-SAT gives them addresses."""
+
 MANY_OPS = 150
 """From so many ops on list schedules are judged under the rule from the start."""
 
@@ -91,24 +94,24 @@ def _search(
 
     if len(problem.ops) >= MANY_OPS:
         return _of_many(problem, rule, bounds, evaluators(rule), incumbents, seconds, seed, on_progress, enough_gap)
-    free, share = lower_bounds(problem), seconds * UNAWARE_SHARE
-    unaware = search(problem, free, evaluators("none"), incumbents, share, seed, solver=False)
+    free, tight = lower_bounds(problem), not problem.fits_side_by_side
+    spent = UNAWARE_TIGHT_SHARE if tight else UNAWARE_SHARE
+    unaware = search(problem, free, evaluators("none"), incumbents, seconds * spent, seed, solver=tight)
     if unaware.best is None and not unaware.interrupted and not unaware.no_order and seconds > 0:
         # Slowed ops only take longer: what has no schedule without contention has none with it.
-        unaware = search(problem, free, evaluators("none"), incumbents, left(UNAWARE_SHARE) / 2, seed)
+        unaware = search(problem, free, evaluators("none"), incumbents, left(spent) / 2, seed)
     if unaware.best is None:
         return unaware
     starts = [*incumbents, unaware.best[0]]
     if not unaware.interrupted:
         rigid = _rigid(problem, evaluators, seconds * RIGID_SHARE, seed)
         starts += [] if rigid is None else [rigid]
-    spent = UNAWARE_SHARE + RIGID_SHARE
+    spent += RIGID_SHARE
     if not unaware.interrupted and _transfers_share(problem):
-        aware = _of_many(
-            problem, rule, bounds, evaluators(rule), (), seconds * AWARE_SHARE, seed, on_progress, enough_gap
-        )
+        share = min(AWARE_SHARE, (1 - spent) / 2)
+        aware = _of_many(problem, rule, bounds, evaluators(rule), (), seconds * share, seed, on_progress, enough_gap)
         starts += [] if aware.best is None else [aware.best[0]]
-        spent += AWARE_SHARE
+        spent += share
     limit = Limit(0.0, deterministic=seed is not None)
     local = SharedSearch(problem, rule, bounds, evaluators(rule), limit, seed or 0, on_progress, enough_gap)
     local.run(starts)

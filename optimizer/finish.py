@@ -11,7 +11,7 @@ from hexloom.hwmodels import Machine, format_bytes
 from hexloom.optimizer.attribution import advise, attribute
 from hexloom.optimizer.bottleneck import in_words
 from hexloom.optimizer.flips import with_flips
-from hexloom.optimizer.footprint import lost_double_buffering
+from hexloom.optimizer.footprint import cost_of_room, lost_double_buffering
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import BoundRow, Schedule, op_rows
 from hexloom.optimizer.sharing import acting_rule
@@ -100,7 +100,12 @@ def finished(
         baselines=quoted,
         gain=gain,
         advice=advice,
-        notes=(*lowered.notes, *_notes(problem, rule, timeline.makespan, bounds[0].name), *outcome.notes),
+        notes=(
+            *lowered.notes,
+            *_notes(problem, rule, timeline.makespan, bounds[0].name),
+            *cost_of_room(problem, acting_rule(problem, rule), decision, timeline.makespan),
+            *outcome.notes,
+        ),
         problem=lowered.problem,
         plan=plan,
         rows=op_rows(problem, timeline),

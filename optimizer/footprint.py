@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -9,11 +11,12 @@ from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.packing.fixed_times import pack
 from hexloom.formulations.portfolio import search
 from hexloom.formulations.problem import Scratchpad, slows
-from hexloom.optimizer.evaluate import evaluate
+from hexloom.optimizer.evaluate import evaluate, evaluator
 from hexloom.optimizer.groups import roomy_bytes
 from hexloom.optimizer.splits import with_parts
 
 if TYPE_CHECKING:
+    from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Problem, Rule
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.schedule import Schedule
@@ -64,6 +67,21 @@ def _lives(schedule: Schedule) -> list[tuple[int, int]]:
         else:
             lives.append((0, 0))
     return lives
+
+
+def cost_of_room(problem: Problem, acting: Rule, decision: Decision, makespan: Moment) -> tuple[str, ...]:
+    """Say what the plan waits for room in the scratchpad; nothing where that is less than a thousandth.
+
+    It is what the same plan would save if every buffer had a place of its own.
+    """
+    if problem.fits_side_by_side:
+        return ()
+    roomy = with_parts(problem, buffers=())
+    freely = evaluator(acting)(roomy, replace(decision, offsets=())).makespan
+    if float(makespan) - freely <= float(makespan) / 1000:
+        return ()
+    less, left = (problem.in_words(Fraction(ticks)) for ticks in (float(makespan) - freely, freely))
+    return (f"the scratchpad binds: waits for room in it cost {less}, the same plan without them takes {left}",)
 
 
 def lost_double_buffering(problem: Problem, acting: Rule, makespan: Moment, bottleneck: str) -> str | None:

@@ -18,7 +18,7 @@ from hexloom.optimizer.solve import machine_of, solve
 from hexloom.optimizer.variants import axes_of_machine, axes_of_problem, axes_of_stages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.solve import Result
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 class WhatIfRow(Frozen):
     """One point: ``value`` of ``field`` in ``unit``, and what came of it; times are None where there is no plan.
+
+    ``bottleneck`` is ``field`` itself where more of it takes 1 % off or more, else what the best bound names.
 
     ``carried``: the plan of the next smaller value is better than what was found here and is as good here.
     ``current``: this is the input as it is.
@@ -157,6 +159,18 @@ def _axes(
         yield from axes_of_stages(problem)
 
 
+PAYS = 0.99
+"""More of something is what a point waits for where it takes the makespan below this part of it."""
+
+
+def _limited(row: WhatIfRow, more: Sequence[WhatIfRow]) -> WhatIfRow:
+    """Return ``row`` with its own field as the bottleneck, where ``more`` of that is known to pay."""
+    best = min((r.makespan for r in more if r.makespan is not None), default=None)
+    if row.makespan is None or best is None or best > PAYS * row.makespan:
+        return row
+    return row.model_copy(update={"bottleneck": row.field})
+
+
 class _Asked:
     def __init__(
         self, work: Workload | Problem, machine: Machine | None, seconds: float, contention: str, seed: int | None
@@ -192,7 +206,7 @@ class _Asked:
             if not (axis.only_changed and k == axis.current):
                 rows.append(_row(axis, axis.points[k], mine, k == axis.current))
             before = mine
-        return rows
+        return rows if axis.only_changed else [_limited(row, rows[k + 1 :]) for k, row in enumerate(rows)]
 
     def _point(self, point: Point, neighbour: Result) -> tuple[Result, Fraction] | None:
         """Return the result of a point and the length of its ticks in ticks of the input; None: it has no meaning."""

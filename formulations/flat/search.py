@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
 
 
-BYTES_SHARE, HEADROOM_SHARE = 0.5, 0.4
-"""Part of the time for schedules by bytes where buffers may not be packed; part of what is left for those by fewer."""
+BYTES_SHARE, HEADROOM_SHARE = 0.5, 0.2
+"""Parts of the time for schedules by bytes where buffers may not be packed, and for those by fewer bytes."""
 
 HEADROOM = 0.05
 """Part of the scratchpad that is left out of the count then."""
@@ -100,14 +100,14 @@ class _Search:
         exhausted = interrupted = False
         lower = self.bound
         try:
-            share = BYTES_SHARE if self._may_not_pack() else 1.0
-            exhausted, complete = self._search(addresses=False, share=share)
+            share = 1.0 if self.problem.fits_side_by_side else BYTES_SHARE
+            exhausted, complete = self._search(addresses=False, seconds=self._part(0, share))
             if not exhausted and self.unpacked is not None and self._goes_on:
-                self._with_headroom(HEADROOM_SHARE)
-                if self._goes_on:
-                    exhausted, _ = self._search(addresses=True, share=1.0)
-            elif not exhausted and not complete and self._goes_on:
-                exhausted, _ = self._search(addresses=False, share=1.0)
+                self._with_headroom(self._part(share, HEADROOM_SHARE))
+                share += HEADROOM_SHARE
+            if (not complete or self.unpacked is not None) and not exhausted and share < 1 and self._goes_on:
+                addresses = self.unpacked is not None
+                exhausted, _ = self._search(addresses=addresses, seconds=self._part(share, 1 - share))
         except KeyboardInterrupt:
             interrupted = True
         notes = tuple(self.notes)
@@ -117,24 +117,24 @@ class _Search:
             return FlatFound(None, None, 0, exhausted, interrupted, notes)
         return FlatFound(*self.best, min(self.bound, int(self.best[1].makespan)), interrupted=interrupted, notes=notes)
 
-    def _search(self, *, addresses: bool, share: float) -> tuple[bool, bool]:
-        """Solve in part of the time left; return whether nothing is better, and whether the solver came to an end."""
-        outcome = self._solve(addresses=addresses, seconds=self._left * share)
+    def _search(self, *, addresses: bool, seconds: float) -> tuple[bool, bool]:
+        """Solve for some time; return whether nothing is better, and whether the solver came to an end."""
+        outcome = self._solve(addresses=addresses, seconds=seconds)
         complete = outcome.status in ("INFEASIBLE", "OPTIMAL")
         return complete and self._confirm(outcome, addresses=addresses), complete
 
-    def _may_not_pack(self) -> bool:
-        problem = self.problem
-        return sum(buffer.occupied_bytes for buffer in problem.buffers) > problem.scratchpad.available_bytes
-
-    def _with_headroom(self, share: float) -> None:
+    def _with_headroom(self, seconds: float) -> None:
         """Look for schedules with fewer bytes counted than there are: these can be packed more often."""
         problem, pad = self.problem, self.problem.scratchpad
         less = pad.model_copy(update={"reserved_bytes": pad.reserved_bytes + int(pad.available_bytes * HEADROOM)})
         fields = {name: getattr(problem, name) for name in type(problem).model_fields}
         counted = type(problem)(**{**fields, "scratchpad": less})
         if self.bound <= self._upper:
-            self._ask(False, self._left * share, True, (self.bound, self._upper), self._take, counted)
+            self._ask(False, seconds, True, (self.bound, self._upper), self._take, counted)
+
+    def _part(self, spent: float, share: float) -> float:
+        """Return the seconds for a ``share`` of all the time, of which ``spent`` is over."""
+        return self.seconds * share if self.seed is not None else self._left * share / (1 - spent)
 
     @property
     def _goes_on(self) -> bool:
