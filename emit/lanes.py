@@ -139,18 +139,16 @@ class View:
         return sorted(found, key=lambda i: (self.rows[i].start, i))
 
     def lives(self) -> list[Life]:
-        """Return the buffers that ever live; a resident buffer lives for the whole schedule."""
+        """Return the buffers that ever live; a resident one lives from time 0, or until the last op has ended."""
         problem = self.schedule.problem
         found: list[Life] = []
         for b, buffer in enumerate(problem.buffers):
             users = sorted((problem.op_index[name] for name in buffer.ops), key=lambda i: (self.rows[i].start, i))
             first = users[0] if users else None
             address = self.schedule.plan.addresses.get(buffer.name, buffer.address or 0)
-            if buffer.resident:
-                found.append(Life(b, address, 0, self.schedule.makespan, first))
-            elif users:
-                birth = min(self.rows[i].start for i in users)
-                death = max(self.rows[i].observed for i in users)
+            if users or buffer.always:
+                birth = 0 if buffer.from_start else min(self.rows[i].start for i in users)
+                death = self.schedule.makespan if buffer.to_end else max(self.rows[i].observed for i in users)
                 found.append(Life(b, address, birth, death, first))
         return found
 

@@ -138,9 +138,9 @@ class Orders:
             (
                 b
                 for b, u in enumerate(users)
-                if u and problem.buffers[b].occupied_bytes and not problem.buffers[b].resident
+                if u and problem.buffers[b].occupied_bytes and not problem.buffers[b].always
             ),
-            key=lambda b: self.rank[users[b][0]],
+            key=lambda b: -1 if problem.buffers[b].from_start else self.rank[users[b][0]],
         )
         holders: list[tuple[int, int, int]] = []
         for b in born:

@@ -351,7 +351,7 @@ class _Build:
                 bytes=b.occupied_bytes,
                 align=b.align_bytes,
                 binding=0,
-                flags=records.BUFFER_RESIDENT * b.resident | records.BUFFER_PINNED * (b.address is not None),
+                flags=records.BUFFER_LIVES[b.resident] | records.BUFFER_PINNED * (b.address is not None),
             )
             for b in self.problem.buffers
         )

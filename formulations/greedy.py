@@ -74,7 +74,7 @@ def list_from(
 def _placed(problem: Problem, policy: Policy, allocator: Allocator, step: int, speeds: Speeds | None) -> Listed | None:
     """Dispatch with addresses: every buffer gets its own when its first op starts."""
     exact = Dispatch(problem, policy, _state(problem, policy, allocator), speeds)
-    if not exact.run():
+    if not allocator.fits or not exact.run():
         return None
     placed = allocator.offsets
     return Listed(exact.decision(tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers))), step)

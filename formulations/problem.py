@@ -187,6 +187,12 @@ class Problem(Frozen):
             for name in buffer.ops:
                 if name not in known:
                     raise ValueError(f"buffer {buffer.name!r}: there is no op {name!r}")
+            if buffer.resident and not buffer.always and not buffer.ops:
+                ends = "ends" if buffer.from_start else "begins"
+                raise ValueError(
+                    f"buffer {buffer.name!r} is resident {buffer.resident}, but no op uses it: nothing says when its "
+                    f"life {ends}; name an op, or say resident: true"
+                )
             if buffer.address is not None and buffer.address % buffer.align_bytes:
                 raise ValueError(
                     f"buffer {buffer.name!r} is pinned at {buffer.address}, not a multiple of its alignment "
@@ -357,8 +363,8 @@ class Problem(Frozen):
     def restricted(self, keep: frozenset[str], name: str | None = None, *, buffers: bool = True) -> Problem:
         """Return the problem of the ops named in ``keep`` alone, with the edges among them, without the entry.
 
-        With ``buffers`` theirs stay, and resident ones: they hold their addresses whoever runs. What they access is
-        left out: the edges say what follows from it.
+        With ``buffers`` theirs stay, and those that are always resident: they hold their addresses whoever runs. What
+        they access is left out: the edges say what follows from it.
         """
         kept = sorted(self.op_index[op] for op in keep)
         return Problem(
@@ -377,7 +383,7 @@ class Problem(Frozen):
             buffers=tuple(
                 b.model_copy(update={"ops": tuple(o for o in b.ops if o in keep)})
                 for b in self.buffers
-                if buffers and (b.resident or not keep.isdisjoint(b.ops))
+                if buffers and (b.always or not keep.isdisjoint(b.ops))
             ),
             scratchpad=self.scratchpad,
         )

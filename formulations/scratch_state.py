@@ -47,10 +47,10 @@ class ScratchState:
         self._died: dict[int, int] = {}
         self._size = [b.occupied_bytes for b in problem.buffers]
         self._users_left = [len(set(b.ops)) for b in problem.buffers]
-        resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
-        self._free = problem.scratchpad.available_bytes - resident - spare_bytes
+        held = sum(b.occupied_bytes for b in problem.buffers if b.from_start)
+        self._free = problem.scratchpad.available_bytes - held - spare_bytes
         self._group_of, self._peaks, self._owned = _groups(problem)
-        self._wanted = [[b for b in of if not problem.buffers[b].resident] for of in problem.op_buffers]
+        self._wanted = [[b for b in of if not problem.buffers[b].from_start] for of in problem.op_buffers]
         self._begun = [0] * len(self._peaks)
         self._task_of = {group: problem.ops[i].task for i, group in enumerate(self._group_of)}
         self._shared: list[set[int]] = [set() for _ in self._peaks]
@@ -107,7 +107,7 @@ class ScratchState:
         self._rank += 1
         for b in self._problem.op_buffers[op]:
             self._users_left[b] -= 1
-            if self._users_left[b] == 0 and not self._problem.buffers[b].resident:
+            if self._users_left[b] == 0 and not self._problem.buffers[b].to_end:
                 self._died[b] = self._rank
                 self._free += self._size[b]
                 if b in self._owned:
@@ -120,9 +120,12 @@ class ScratchState:
                         self.allocator.turn = self._now
 
     def lifetimes(self) -> list[tuple[int, int]]:
-        """Lifetimes in ranks of events; a resident buffer lives all the time, an unused one never."""
+        """Lifetimes in ranks of events; a resident buffer lives beyond them, an unused one never."""
         return [
-            (-1, self._rank + 1) if buffer.resident else (self._born.get(b, 0), self._died.get(b, 0))
+            (
+                -1 if buffer.from_start else self._born.get(b, 0),
+                self._rank + 1 if buffer.to_end else self._died.get(b, 0),
+            )
             for b, buffer in enumerate(self._problem.buffers)
         ]
 

@@ -48,25 +48,26 @@ def serial_order(
     """
     n = len(problem.ops)
     users = [[problem.op_index[name] for name in set(b.ops)] for b in problem.buffers]
-    resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
-    capacity = (problem.scratchpad.available_bytes if available_bytes is None else available_bytes) - resident
+    capacity = problem.scratchpad.available_bytes if available_bytes is None else available_bytes
     seen: set[int] = set()
     path: list[int] = []
     alive_users = [0] * len(users)
-    live_bytes = 0
+    live_bytes = sum(b.occupied_bytes for b in problem.buffers if b.from_start)
+    if live_bytes > capacity:
+        return None
 
     def born_bytes(i: int) -> int:
         return sum(
             problem.buffers[b].occupied_bytes
             for b in problem.op_buffers[i]
-            if alive_users[b] == 0 and not problem.buffers[b].resident
+            if alive_users[b] == 0 and not problem.buffers[b].from_start
         )
 
     def freed_bytes(i: int) -> int:
         return sum(
             problem.buffers[b].occupied_bytes
             for b in problem.op_buffers[i]
-            if alive_users[b] == len(users[b]) and not problem.buffers[b].resident
+            if alive_users[b] == len(users[b]) and not problem.buffers[b].to_end
         )
 
     missing = [len(p) for p in problem.predecessors]

@@ -283,12 +283,12 @@ class _Lived:
 
 
 def _lived(problem: Problem, window: Windows, work: Mapping[str, Work], measure: Measure) -> tuple[int, list[_Lived]]:
-    """Return the bytes that are not resident, and what every buffer that needs some of them needs at least."""
+    """Return the bytes that are not always taken, and what every buffer that needs some of them needs at least."""
     room = problem.scratchpad.available_bytes
     found: list[_Lived] = []
     rank = {i: k for k, i in enumerate(problem.topological_order)}
     for buffer in problem.buffers:
-        if buffer.resident:
+        if buffer.always:
             room -= buffer.occupied_bytes
         elif buffer.occupied_bytes and buffer.ops:
             users = list(dict.fromkeys(problem.op_index[name] for name in buffer.ops))
@@ -300,6 +300,10 @@ def _lived(problem: Problem, window: Windows, work: Mapping[str, Work], measure:
                     busy = measure.quotient(int(one.amount[mine].sum()), one.units)
                     ticks = max(ticks, int(one.before[mine].min()) + busy + int(one.behind[mine].min()))
             before, behind = min(int(window.head[u]) for u in users), min(int(window.tail[u]) for u in users)
+            if buffer.from_start:
+                before, ticks = 0, max([ticks, *(int(window.head[u]) + int(window.shortest[u]) for u in users)])
+            elif buffer.to_end:
+                behind, ticks = 0, max([ticks, *(int(window.shortest[u]) + int(window.tail[u]) for u in users)])
             found.append(_Lived(buffer.occupied_bytes, ticks, before, behind))
     return room, found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hexloom.optimizer.errors import InvalidInputError
 
@@ -84,7 +84,7 @@ class BufferDraft:
     align_bytes: int
     granule_bytes: int = 1
     address: int | None = None
-    resident: bool = False
+    resident: bool | Literal["from_start", "to_end"] = False
 
 
 @dataclass(frozen=True, slots=True)

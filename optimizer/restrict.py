@@ -89,13 +89,9 @@ def _late_sharing(problem: Problem, actions: Sequence[int]) -> tuple[int, ...] |
     lives: list[tuple[int, int]] = []
     for buffer in problem.buffers:
         users = [problem.op_index[name] for name in buffer.ops]
-        if buffer.resident:
-            lives.append((-1, len(actions) + 1))
-        elif users:
-            ends = [position.get(~i, position[i]) for i in users]
-            lives.append((min(position[i] for i in users), max(ends) + 1))
-        else:
-            lives.append((0, 0))
+        born = min((position[i] for i in users), default=0)
+        died = max((position.get(~i, position[i]) + 1 for i in users), default=0)
+        lives.append((-1 if buffer.from_start else born, len(actions) + 1 if buffer.to_end else died))
     stretch = len(actions)
     while True:
         offsets = pack(problem, [(born, died + stretch if died > born else died) for born, died in lives])

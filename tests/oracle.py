@@ -9,8 +9,8 @@ Nothing here is shared with the product but the data of `Problem`. The class sea
   observable.
 * Ops between their start and their known end never hold more of a share than there is, nor, where channels are rigid,
   demand more of a channel than its capacity. What is given back is observed as an end.
-* A buffer has its address from the start of its first op to the observed end of its last. One that is never alive
-  needs an address inside the scratchpad all the same.
+* A buffer has its address from the start of its first op to the observed end of its last; one that is resident, before
+  the first op, after the last op, or both. One that is never alive needs an address inside the scratchpad all the same.
 * No op is known to end after its deadline.
 * Transfers take their pipes in order of issue; one that finds its pipes taken lets later ones pass. All that happens
   at one instant happens before the next transfer is chosen.
@@ -176,6 +176,8 @@ class _Search:
         self.room = max(0, problem.scratchpad.total_bytes - problem.scratchpad.reserved_bytes)
         self.size = [_size(b) for b in problem.buffers]
         self.users = [sorted({at[name] for name in b.ops}) for b in problem.buffers]
+        self.early = [b.resident in (True, "from_start") for b in problem.buffers]
+        self.late = [b.resident in (True, "to_end") for b in problem.buffers]
         self.buffers_of = [[b for b, users in enumerate(self.users) if i in users] for i in range(n)]
         self.tail = [0] * n
         self.shortest = [min(_duration(m) for m in op.modes) for op in problem.ops]
@@ -254,8 +256,8 @@ class _Search:
         # What is never alive needs a legal address all the same.
         if not all(any(True for _ in self._addresses(b, base.places)) for b in range(len(base.places))):
             return
-        residents = [b for b, buffer in enumerate(problem.buffers) if buffer.resident]
-        yield from (base._replace(places=places) for places in self._placements(base.places, residents))
+        early = [b for b, there in enumerate(self.early) if there]
+        yield from (base._replace(places=places) for places in self._placements(base.places, early))
 
     def _side_by_side(self) -> tuple[int, ...] | None:
         """Addresses at which every buffer could live all the time, if a plain attempt finds them."""
@@ -397,9 +399,7 @@ class _Search:
             yield state.places
             return
         born = [
-            b
-            for b in self.buffers_of[i]
-            if not self.problem.buffers[b].resident and all(state.ops[u][0] == FRESH for u in self.users[b])
+            b for b in self.buffers_of[i] if not self.early[b] and all(state.ops[u][0] == FRESH for u in self.users[b])
         ]
         yield from self._placements(state.places, born)
 
@@ -474,7 +474,7 @@ class _Search:
                 if ops[i][0] == OVER:
                     seen.append(i)
                     for b in self.buffers_of[i]:
-                        if not self.problem.buffers[b].resident and all(ops[u][0] == OVER for u in self.users[b]):
+                        if not self.late[b] and all(ops[u][0] == OVER for u in self.users[b]):
                             places[b] = -1
         return State(
             tuple(ops),
@@ -685,10 +685,12 @@ def plan_faults(problem: Problem, plan: Plan, *, rigid: bool = False) -> list[st
     found += [f"{e.after} does not wait for {e.before}" for e in problem.precedences if not ordered(e.before, e.after)]
     for first, second in shared_bytes(problem, plan):
         apart = any(
-            all(ordered(x, y) for x in before.ops for y in after.ops)
+            before.resident not in (True, "to_end")
+            and after.resident not in (True, "from_start")
+            and all(ordered(x, y) for x in before.ops for y in after.ops)
             for before, after in ((first, second), (second, first))
         )
-        if first.resident or second.resident or not apart:
+        if not apart:
             found.append(f"{first.name} and {second.name} share bytes without an order")
     return found
 
@@ -768,9 +770,10 @@ def time_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes], *, r
     last = max(max(t.observed, t.end) for t in times.values())
     for first, second in shared_bytes(problem, plan):
         spans = [
-            (0, last)
-            if b.resident
-            else (min(times[name].start for name in b.ops), max(times[name].observed for name in b.ops))
+            (
+                0 if b.resident in (True, "from_start") else min(times[name].start for name in b.ops),
+                last if b.resident in (True, "to_end") else max(times[name].observed for name in b.ops),
+            )
             for b in (first, second)
         ]
         if max(start for start, _ in spans) < min(end for _, end in spans):

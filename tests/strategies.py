@@ -147,15 +147,17 @@ def scratchpad_buffers(draw: DrawFn, names: Sequence[str], most: int) -> tuple[t
         pin = None
         if draw(st.integers(0, 3)) == 3:
             pin = align * draw(st.integers(0, 8 // align))
+        users = tuple(draw(st.lists(st.sampled_from(names), min_size=0, max_size=3, unique=True)))
+        lives = (False, False, False, False, True, *(("from_start", "to_end") if users else ()))
         buffers.append(
             Buffer(
                 name=f"b{k}",
                 size_bytes=draw(st.integers(0, 5)),
-                ops=tuple(draw(st.lists(st.sampled_from(names), min_size=0, max_size=3, unique=True))),
+                ops=users,
                 align_bytes=align,
                 granule_bytes=draw(st.sampled_from((1, 1, 2, 4))),
                 address=pin,
-                resident=draw(st.integers(0, 5)) == 5,
+                resident=draw(st.sampled_from(lives)),
             )
         )
     return tuple(buffers), Scratchpad(total_bytes=available + reserved, reserved_bytes=reserved)

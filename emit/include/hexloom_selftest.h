@@ -337,6 +337,14 @@ static int hexloom_all_before(const hexloom_walk *w, uint32_t one, uint32_t othe
   return 1;
 }
 
+/* Whether buffer `one` is over before buffer `other` begins. */
+static int hexloom_hands_over(const hexloom_walk *w, uint32_t one, uint32_t other) {
+  const hexloom_buffer *buffers = w->view->buffers;
+  if ((buffers[one].flags & HEXLOOM_BUFFER_TO_END) != 0u) return 0;
+  if ((buffers[other].flags & HEXLOOM_BUFFER_FROM_START) != 0u) return 0;
+  return hexloom_all_before(w, one, other);
+}
+
 static hexloom_verdict hexloom_check_overlaps(const hexloom_walk *w) {
   const hexloom_view *v = w->view;
   uint32_t i, k;
@@ -352,7 +360,7 @@ static hexloom_verdict hexloom_check_overlaps(const hexloom_walk *w) {
         if (idle_a || idle_b) continue;
         return hexloom_say("a buffer lies on a resident one", (b->flags & HEXLOOM_BUFFER_RESIDENT) ? i : k);
       }
-      if (!hexloom_all_before(w, i, k) && !hexloom_all_before(w, k, i))
+      if (!hexloom_hands_over(w, i, k) && !hexloom_hands_over(w, k, i))
         return hexloom_say("two buffers share addresses and may be alive together; the first is", i);
     }
   return hexloom_say(NULL, 0u);

@@ -155,7 +155,7 @@ class _Search:
         self.offsets: tuple[int, ...] | None = None
         self.count_bytes = False
         self.options: list[list[int]] | None = None
-        self.resident_places: tuple[tuple[int, int], ...] = ()
+        self.first_places: tuple[tuple[int, int], ...] = ()
         self.unpacked: float = FAR
         """The shortest run that was dropped because its buffers found no addresses."""
         self.doubtful = False
@@ -176,18 +176,17 @@ class _Search:
     def _run(self) -> None:
         """Search depth first, the most promising state first."""
         tables = self.tables
-        residents = [b for b, buffer in enumerate(tables.problem.buffers) if buffer.resident and tables.size[b]]
-        used = sum(tables.size[b] for b in residents)
+        used = sum(tables.size[b] for b in tables.from_start)
         if self.count_bytes and used > tables.capacity:
             return
         roots: Iterable[tuple[tuple[int, int], ...]] = ((),)
         if self.options is not None:
-            roots = placements(tables, self.options, {}, residents)
+            roots = placements(tables, self.options, {}, tables.from_start)
         stack: list[tuple[float, State]] = []
         for placed in roots:
             state = self.moves.first(used)
             state.places = dict(placed)
-            self.resident_places = placed
+            self.first_places = placed
             stack.append((self.moves.least_end(state), state))
             self._drain(stack)
 
@@ -368,7 +367,7 @@ class _Search:
     def _offsets(self, state: State) -> tuple[int, ...] | None:
         if self.options is None:
             return self.offsets if self.offsets is not None else packed(self.tables, state)
-        places = dict(self.resident_places)
+        places = dict(self.first_places)
         step = state.path
         while step is not None:
             places.update(step.places)

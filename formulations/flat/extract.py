@@ -150,12 +150,8 @@ def _offsets(problem: Problem, solution: FlatSolution, moments: list[int]) -> tu
     lives = []
     for buffer in problem.buffers:
         users = [problem.op_index[name] for name in buffer.ops]
-        if buffer.resident:
-            lives.append((-1, len(moments) + 1))
-        elif users:
-            lives.append((min(place[u] for u in users), max(place[~u] for u in users)))
-        else:
-            lives.append((0, 0))
+        born, died = min((place[u] for u in users), default=0), max((place[~u] for u in users), default=0)
+        lives.append((-1 if buffer.from_start else born, len(moments) + 1 if buffer.to_end else died))
     if solution.offsets is not None:
         offsets = tuple(solution.offsets.get(b, buffer.address or 0) for b, buffer in enumerate(problem.buffers))
         if not _timeless_overlap(problem, solution, lives, offsets):

@@ -51,24 +51,30 @@ def add_lifetimes(
 ) -> list[Life]:
     """Create a lifetime per buffer with ``born <= start(u)`` and ``died >= known(u)`` for every user u.
 
-    Where ``ends`` knows who is first or last, the life begins and ends with these, and needs no variable for it.
+    Where ``ends`` knows who is first or last, the life begins and ends with these, and needs no variable for it. What
+    is alive from the start or to the end is so before time 0 or after ``upper``.
     """
     lives: list[Life] = []
     for b, buffer in enumerate(problem.buffers):
-        if buffer.resident or not buffer.ops or buffer.occupied_bytes == 0:
+        if buffer.always or not buffer.ops or buffer.occupied_bytes == 0:
             continue
         users = [problem.op_index[name] for name in dict.fromkeys(buffer.ops)]
         first, last = ends(problem, users)
-        own = {"size": model.new_int_var(0, upper, f"life:{buffer.name}")}
+        longest = upper + int(buffer.from_start) + int(buffer.to_end)
+        own = {"size": model.new_int_var(0, longest, f"life:{buffer.name}")}
         born: Affine
         died: Affine
-        if first is None:
+        if buffer.from_start:
+            born = -1
+        elif first is None:
             born = own["born"] = model.new_int_var(0, upper, f"born:{buffer.name}")
             for u in users:
                 model.add(born <= variables.ops[u].start)
         else:
             born = variables.ops[first].start
-        if last is None:
+        if buffer.to_end:
+            died = upper + 1
+        elif last is None:
             died = own["died"] = model.new_int_var(0, upper, f"died:{buffer.name}")
             for u in users:
                 model.add(died >= variables.ops[u].known)
@@ -80,7 +86,7 @@ def add_lifetimes(
 
 def add_bytes(model: cp_model.CpModel, problem: Problem, lives: list[Life]) -> None:
     """Ensure that at any time the bytes alive, residents included, fit: a relaxation of addresses."""
-    resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
+    resident = sum(b.occupied_bytes for b in problem.buffers if b.always)
     sizes = [problem.buffers[life.buffer].occupied_bytes for life in lives]
     if lives and sum(sizes) + resident > problem.scratchpad.available_bytes:
         model.add_cumulative([life.interval for life in lives], sizes, problem.scratchpad.available_bytes - resident)
@@ -100,7 +106,7 @@ def add_addresses(
     alive = {life.buffer: life.interval for life in lives}
     for b, buffer in enumerate(problem.buffers):
         size = buffer.occupied_bytes
-        if size == 0 or not (buffer.resident or b in alive):
+        if size == 0 or not (buffer.always or b in alive):
             continue
         top = (available - size) // buffer.align_bytes
         unit = model.new_int_var(0, top, f"unit:{buffer.name}")

@@ -107,8 +107,10 @@ class FlatModel:
     def hint_lives(self, start: Sequence[int], known: Sequence[int]) -> None:
         """Start from the lives that buffers have when ops start, and their ends are known, at these times."""
         for life in self.lives:
-            users = [self.problem.op_index[name] for name in self.problem.buffers[life.buffer].ops]
-            born, died = min(start[u] for u in users), max(known[u] for u in users)
+            buffer = self.problem.buffers[life.buffer]
+            users = [self.problem.op_index[name] for name in buffer.ops]
+            born = -1 if buffer.from_start else min(start[u] for u in users)
+            died = self.options.upper + 1 if buffer.to_end else max(known[u] for u in users)
             for name, variable in life.own.items():
                 self.model.add_hint(variable, {"born": born, "died": died, "size": died - born}[name])
 

@@ -90,11 +90,10 @@ def _scratchpad(problem: Problem, solution: FlatSolution) -> Iterator[str]:
     alive: list[tuple[int, int, int, int | None]] = []
     for b, buffer in enumerate(problem.buffers):
         users = [problem.op_index[name] for name in buffer.ops]
-        if not buffer.occupied_bytes or not (users or buffer.resident):
+        if not buffer.occupied_bytes or not (users or buffer.always):
             continue
-        born, died = -1, solution.makespan + 1
-        if not buffer.resident:
-            born, died = min(solution.start[u] for u in users), max(solution.known[u] for u in users)
+        born = -1 if buffer.from_start else min(solution.start[u] for u in users)
+        died = solution.makespan + 1 if buffer.to_end else max(solution.known[u] for u in users)
         at = None if solution.offsets is None else solution.offsets.get(b)
         if at is None and solution.offsets is not None:
             yield f"buffer {buffer.name!r} has no address"

@@ -90,14 +90,18 @@ class OpSpec(Spec):
 
 
 class BufferSpec(Spec):
-    """One scratchpad buffer; ``align_bytes`` defaults to the machine's, ``resident`` holds its address throughout."""
+    """One scratchpad buffer; ``align_bytes`` defaults to the machine's.
+
+    It is alive from its first op to its last. ``resident: from_start`` is there before the plan begins (filled by
+    whoever ran before), ``to_end`` stays after it, ``true`` holds its address throughout.
+    """
 
     name: Name
     size_bytes: Bytes
     align_bytes: Annotated[Bytes, Field(ge=1)] | None = None
     granule_bytes: Annotated[Bytes, Field(ge=1)] = 1
     address: Bytes | None = None
-    resident: bool = False
+    resident: bool | Literal["from_start", "to_end"] = False
 
 
 def _item(data: Any) -> str:
