@@ -64,8 +64,9 @@ def decision_of(
 def _ranks(problem: Problem, solution: FlatSolution, starts: Sequence[int]) -> list[int]:
     """Return the place of every op in an order by start that dependencies allow, who frees the most bytes first."""
     users = [[problem.op_index[name] for name in buffer.ops] for buffer in problem.buffers]
-    born = [min((starts[u] for u in of), default=0) for of in users]
-    died = [max((solution.known[u] for u in of), default=0) for of in users]
+    lives = list(zip(problem.buffers, users, strict=True))
+    born = [-1 if b.from_start else min((starts[u] for u in of), default=0) for b, of in lives]
+    died = [-1 if b.to_end else max((solution.known[u] for u in of), default=0) for b, of in lives]
 
     def wanted(i: int) -> int:
         bytes_of = ((problem.buffers[b].occupied_bytes, b) for b in problem.op_buffers[i])
