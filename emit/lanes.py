@@ -146,11 +146,27 @@ class View:
             users = sorted((problem.op_index[name] for name in buffer.ops), key=lambda i: (self.rows[i].start, i))
             first = users[0] if users else None
             address = self.schedule.plan.addresses.get(buffer.name, buffer.address or 0)
+            over = self._overwriting(b)
             if users or buffer.always:
                 birth = 0 if buffer.from_start else min(self.rows[i].start for i in users)
                 death = self.schedule.makespan if buffer.to_end else max(self.rows[i].observed for i in users)
+                if over is not None:
+                    # Until the op ends that overwrites another buffer, its bytes are those of that one.
+                    birth = min([self.rows[over].observed, *(self.rows[i].start for i in users if i != over)])
                 found.append(Life(b, address, birth, death, first))
         return found
+
+    def _overwriting(self, b: int) -> int | None:
+        """Return the op in which buffer ``b`` takes the address of another one, if it does."""
+        at, buffers = self.schedule.plan.addresses, self.schedule.problem.buffers
+        return next(
+            (
+                i
+                for new, old, i in self.schedule.problem.takeovers
+                if new == b and at.get(buffers[new].name) == at.get(buffers[old].name)
+            ),
+            None,
+        )
 
     def live_bytes(self) -> list[tuple[Moment, int]]:
         """Return (tick, bytes alive from it on), one pair per change."""

@@ -88,7 +88,8 @@ def _bytes(problem: Problem) -> Shortfall | None:
     ]
     beside = _there_anyway(problem)
     for i, op in enumerate(problem.ops):
-        mine = [problem.buffers[b] for b in problem.op_buffers[i]]
+        # What may lie on another buffer of the op needs no bytes beside it.
+        mine = [problem.buffers[b] for b in problem.op_buffers[i] if i in problem.needed_by[b]]
         groups.append((op.name, mine + [problem.buffers[b] for b in beside[i] if b not in problem.op_buffers[i]]))
     for name, together in groups:
         pinned = [b for b in together if b.address is not None and b.occupied_bytes > 0]

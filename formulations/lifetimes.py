@@ -19,6 +19,7 @@ from hexloom.formulations.bound import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from hexloom.formulations.heads_tails import Demand, Grid, HeadsTails
     from hexloom.formulations.problem import Problem
@@ -48,7 +49,7 @@ def least_lives(problem: Problem, demands: Sequence[Demand], ht: HeadsTails, gri
     found: list[Life] = []
     steps = 0
     for b, buffer in enumerate(problem.buffers):
-        mine = {problem.op_index[name] for name in buffer.ops}
+        mine = problem.needed_by[b]
         if buffer.always or not mine or not buffer.occupied_bytes:
             continue
         length, visited = _longest_path(problem, ht, mine, place, LIFE_STEPS - steps)
@@ -115,7 +116,7 @@ def scratchpad_turns(problem: Problem, lives: Sequence[Life], grid: Grid) -> Bou
 
 
 def _longest_path(
-    problem: Problem, ht: HeadsTails, users: set[int], place: dict[int, int], steps: int
+    problem: Problem, ht: HeadsTails, users: AbstractSet[int], place: dict[int, int], steps: int
 ) -> tuple[int, int]:
     """Return the longest path from the start of one of ``users`` to the end of one, and how many ops it visited."""
     last = max(place[u] for u in users)

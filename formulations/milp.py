@@ -69,6 +69,8 @@ def accepts(problem: Problem) -> str | None:
         if not 0 < sum(1 for _ in _ways(problem, op)) <= MAX_WAYS:
             return f"op {op.name!r} has no way to run, or more than {MAX_WAYS}"
     for buffer in problem.buffers:
+        if buffer.overwrites is not None:
+            return f"buffer {buffer.name!r} may overwrite another one"
         users = [problem.ops[problem.op_index[name]] for name in buffer.ops]
         if buffer.occupied_bytes and users and not buffer.always:
             shortest = max(min(mode.duration_ticks for mode in op.modes) for op in users)

@@ -200,6 +200,11 @@ def _met(best: tuple[Decision, Simulated] | None, lower: float | Fraction, enoug
 
 
 def _needs_windows(problem: Problem) -> bool:
-    """Whether the problem is too large to be solved as a whole, and its buffers do not fit side by side."""
+    """Whether the problem is too large to be solved as a whole, and its buffers do not fit side by side.
+
+    A window holds a part of the buffers, so not one that may overwrite another: then there are none.
+    """
+    if problem.takeovers:
+        return False
     together = sum(buffer.occupied_bytes for buffer in problem.buffers)
     return len(problem.ops) >= WINDOWS_OPS and together > problem.scratchpad.available_bytes

@@ -15,7 +15,7 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from hexloom.formulations.memory import Buffer, Scratchpad
+from hexloom.formulations.memory import Buffer, Scratchpad, Takeover, still_overwriting, takeovers_of
 from hexloom.formulations.mode import (
     MAX_RATE,
     MAX_UNITS,
@@ -198,6 +198,11 @@ class Problem(Frozen):
                     f"buffer {buffer.name!r} is pinned at {buffer.address}, not a multiple of its alignment "
                     f"{buffer.align_bytes}"
                 )
+        for new, _, i in self.takeovers:
+            if any(mode.duration_ticks == 0 for mode in self.ops[i].modes):
+                raise ValueError(
+                    f"buffer {self.buffers[new].name!r}: op {self.ops[i].name!r} takes no time: it cannot overwrite"
+                )
         if self.horizon_ticks > MAX_TICKS:
             raise ValueError(
                 f"the durations add up to {about(self.horizon_ticks)} ticks, above the limit {MAX_TICKS}; "
@@ -321,6 +326,19 @@ class Problem(Frozen):
         return tuple(tuple(s) for s in found)
 
     @cached_property
+    def takeovers(self) -> tuple[Takeover, ...]:
+        """Which buffer may take the address of which, and the op that uses both."""
+        return takeovers_of(self.buffers, self.op_index)
+
+    @cached_property
+    def needed_by(self) -> tuple[frozenset[int], ...]:
+        """For each buffer the ops for which it needs bytes of its own: its users but one where it may overwrite."""
+        found = [frozenset(self.op_index[name] for name in buffer.ops) for buffer in self.buffers]
+        for new, _, i in self.takeovers:
+            found[new] -= {i}
+        return tuple(found)
+
+    @cached_property
     def horizon_ticks(self) -> int:
         """Sum of the longest modes and the entry: no sensible schedule is longer."""
         return self.entry_ticks + sum(max(m.duration_ticks for m in op.modes) for op in self.ops)
@@ -380,7 +398,7 @@ class Problem(Frozen):
                 for p in self.predecessors[i]
                 if self.ops[p].name in keep
             ),
-            buffers=tuple(
+            buffers=still_overwriting(
                 b.model_copy(update={"ops": tuple(o for o in b.ops if o in keep)})
                 for b in self.buffers
                 if buffers and (b.always or not keep.isdisjoint(b.ops))

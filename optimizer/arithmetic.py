@@ -21,7 +21,7 @@ from hexloom.formulations.problem import slows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hexloom.formulations.problem import Engine, Mode, Problem, Rule
+    from hexloom.formulations.problem import Buffer, Engine, Mode, Problem, Rule
     from hexloom.optimizer.schedule import BoundRow
 
 PATHS_ONLY = 4096
@@ -291,7 +291,11 @@ def _lived(problem: Problem, window: Windows, work: Mapping[str, Work], measure:
         if buffer.always:
             room -= buffer.occupied_bytes
         elif buffer.occupied_bytes and buffer.ops:
-            users = list(dict.fromkeys(problem.op_index[name] for name in buffer.ops))
+            users = list(
+                dict.fromkeys(problem.op_index[name] for name in buffer.ops if name not in _shared(problem, buffer))
+            )
+            if not users:
+                continue
             ticks = _span(problem, window, users, rank)
             for one in work.values():
                 # From the start of the first user to the end of the last, the engine does all that they ask of it.
@@ -306,6 +310,12 @@ def _lived(problem: Problem, window: Windows, work: Mapping[str, Work], measure:
                 behind, ticks = 0, max([ticks, *(int(window.shortest[u]) + int(window.tail[u]) for u in users)])
             found.append(_Lived(buffer.occupied_bytes, ticks, before, behind))
     return room, found
+
+
+def _shared(problem: Problem, buffer: Buffer) -> set[str]:
+    """Return the op in which ``buffer`` may lie on one that the op reads: there it needs no bytes of its own."""
+    old = next((b for b in problem.buffers if b.name == buffer.overwrites), None)
+    return set() if old is None else set(old.ops).intersection(buffer.ops)
 
 
 def _bytes_in_time(problem: Problem, window: Windows, work: Mapping[str, Work], measure: Measure) -> int:

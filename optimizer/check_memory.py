@@ -121,10 +121,13 @@ def check_reuse(problem: Problem, plan: Plan, order: HappensBefore, report: Repo
         if not one.buffer.ops or not other.buffer.ops or _never_apart(one.buffer, other.buffer) is not None:
             continue
         a, b = one.buffer.name, other.buffer.name
+        if _takes_over(one, other, order) or _takes_over(other, one, order):
+            continue
         first = not starts[b] & ~after[a] and not one.buffer.to_end and not other.buffer.from_start
         second = not starts[a] & ~after[b] and not other.buffer.to_end and not one.buffer.from_start
         if not first and not second:
-            op, rival, why = _unordered(one.buffer, other.buffer, order)
+            early = _too_soon(one, other, order) or _too_soon(other, one, order)
+            op, rival, why = early or _unordered(one.buffer, other.buffer, order)
             text = f"buffers {one} and {other} share {_shared(one, other)} B, but {why}"
             report("buffer_unordered", (a, b, op, rival), text)
 
@@ -140,8 +143,51 @@ def check_lifetimes(problem: Problem, plan: Plan, rows: Mapping[str, OpRow], rep
             until = end if buffer.to_end else max(row.observed for row in users)
             alive[buffer.name] = (since, until)
     placed = [p for p in _placed(problem, plan) if p.buffer.name in alive]
+    at = {p.buffer.name: p for p in placed}
+    for new in placed:
+        old = at.get(new.buffer.overwrites or "")
+        both = _reader(old, new) if old is not None else None
+        if both is not None:
+            # While the op that reads the old and writes the new runs, the bytes count once.
+            others = [rows[op].start for op in new.buffer.ops if op != both]
+            alive[new.buffer.name] = (min([rows[both].observed, *others]), alive[new.buffer.name][1])
     _check_overlaps(placed, alive, report)
     _check_peak(problem.buffers, problem.scratchpad.available_bytes, alive, report)
+
+
+def _reader(old: Placed, new: Placed) -> str | None:
+    """Return the op that may read ``old`` and write ``new`` at the same address, if they lie there."""
+    common = set(old.buffer.ops).intersection(new.buffer.ops)
+    return (
+        common.pop() if new.buffer.overwrites == old.buffer.name and old.low == new.low and len(common) == 1 else None
+    )
+
+
+def _takes_over(old: Placed, new: Placed, order: HappensBefore) -> bool:
+    """Whether ``new`` lies on ``old``, which its first op was allowed to read last, and did."""
+    both = _reader(old, new)
+    if both is None or new.high > old.high or old.buffer.to_end or new.buffer.from_start:
+        return False
+    last = all(order.after(op) & order.bit[both] for op in old.buffer.ops if op != both)
+    return last and all(order.after(both) & order.bit[op] for op in new.buffer.ops if op != both)
+
+
+def _too_soon(old: Placed, new: Placed, order: HappensBefore) -> tuple[str, str, str] | None:
+    """Return who reads ``old`` when it is overwritten, or uses ``new`` before it is written, and the reason."""
+    both = _reader(old, new)
+    if both is None:
+        return None
+    for op in old.buffer.ops:
+        if op != both and not order.after(op) & order.bit[both]:
+            return op, both, f"{both!r} overwrites {old.buffer.name!r} without waiting for {op!r}, which uses it"
+    for op in new.buffer.ops:
+        if op != both and not order.after(both) & order.bit[op]:
+            return (
+                both,
+                op,
+                f"{op!r} uses {new.buffer.name!r} without waiting for {both!r}, which writes it over the other",
+            )
+    return None
 
 
 def _check_overlaps(placed: Sequence[Placed], alive: Mapping[str, tuple[Moment, Moment]], report: Report) -> None:

@@ -60,7 +60,8 @@ class ModeDraft:
 class OpDraft:
     """One op; ``after`` and ``buffers`` are names inside the task, ``in_place`` those of its buffers it overwrites.
 
-    ``regions`` are what it touches in DDR.
+    ``may_overwrite`` are pairs of its buffers: the first may take the address of the second. ``regions`` are what it
+    touches in DDR.
     """
 
     name: str
@@ -73,6 +74,7 @@ class OpDraft:
     pieces: int = 1
     regions: tuple[Region, ...] = ()
     in_place: tuple[str, ...] = ()
+    may_overwrite: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,7 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
             if op.regions:
                 accesses.append(Access(ops=(name,), regions=op.regions))
         accesses += _overwritten(draft, prefix)
+        over = {new: prefix + old for op in draft.ops for new, old in op.may_overwrite}
         buffers += [
             Buffer(
                 name=prefix + b.name,
@@ -143,6 +144,7 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
                 granule_bytes=b.granule_bytes,
                 address=b.address,
                 resident=b.resident,
+                overwrites=over.get(b.name),
             )
             for b in draft.buffers
         ]

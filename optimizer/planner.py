@@ -106,7 +106,11 @@ def address_orders(problem: Problem, decision: Decision) -> list[tuple[int, int]
     users = [sorted({problem.op_index[name] for name in b.ops}, key=lambda i: position[i]) for b in problem.buffers]
     born = sorted(
         (b for b, u in enumerate(users) if u and _takes_bytes(problem.buffers[b])),
-        key=lambda b: -1 if problem.buffers[b].from_start else position[users[b][0]],
+        # Of two that one op brings to life, the one that overwrites is the later.
+        key=lambda b: (
+            -1 if problem.buffers[b].from_start else position[users[b][0]],
+            problem.buffers[b].overwrites is not None,
+        ),
     )
     holders: list[tuple[int, int, int]] = []
     orders: list[tuple[int, int]] = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
 
 from hypothesis import strategies as st
 
@@ -137,7 +138,9 @@ def op_modes(draw: DrawFn, engines: Sequence[Engine], dma: bool, channels: Seque
 
 
 @st.composite
-def scratchpad_buffers(draw: DrawFn, names: Sequence[str], most: int) -> tuple[tuple[Buffer, ...], Scratchpad]:
+def scratchpad_buffers(
+    draw: DrawFn, names: Sequence[str], most: int, timeless: frozenset[str] = frozenset()
+) -> tuple[tuple[Buffer, ...], Scratchpad]:
     """Buffers in a scratchpad of a few bytes: aligned, rounded, pinned, resident; from roomy to hopeless."""
     reserved = draw(st.sampled_from((0, 0, 0, 2)))
     available = draw(st.sampled_from((8, 4, 6, 12, 64, 0, 3)))
@@ -160,7 +163,26 @@ def scratchpad_buffers(draw: DrawFn, names: Sequence[str], most: int) -> tuple[t
                 resident=draw(st.sampled_from(lives)),
             )
         )
-    return tuple(buffers), Scratchpad(total_bytes=available + reserved, reserved_bytes=reserved)
+    found = draw(overwriting(tuple(buffers), timeless))
+    return found, Scratchpad(total_bytes=available + reserved, reserved_bytes=reserved)
+
+
+@st.composite
+def overwriting(draw: DrawFn, buffers: tuple[Buffer, ...], timeless: frozenset[str]) -> tuple[Buffer, ...]:
+    """Sometimes a buffer may take the address of a larger one that a common op reads."""
+    found = list(buffers)
+    for k, new in enumerate(buffers):
+        for old in buffers:
+            common = set(new.ops) & set(old.ops)
+            smaller = new.occupied_bytes <= old.occupied_bytes
+            lives = old.resident not in (True, "to_end") and new.resident not in (True, "from_start")
+            mutual = any(b.name == old.name and b.overwrites == new.name for b in found)
+            if old is new or len(common) != 1 or common & timeless or not smaller or not lives or mutual:
+                continue
+            if draw(st.booleans()):
+                found[k] = new.model_copy(update={"overwrites": old.name})
+                break
+    return tuple(found)
 
 
 def problems(
@@ -199,7 +221,8 @@ def with_channels(
         pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] < pair[1])
         for low, high in draw(st.lists(pairs, max_size=n, unique=True)):
             edges.append(Precedence(before=f"o{order[low]}", after=f"o{order[high]}"))
-    buffers, scratchpad = draw(scratchpad_buffers([op.name for op in ops], max_buffers))
+    timeless = frozenset(op.name for op in ops if any(mode.duration_ticks == 0 for mode in op.modes))
+    buffers, scratchpad = draw(scratchpad_buffers([op.name for op in ops], max_buffers, timeless))
     return Problem(
         engines=engines,
         channels=channels,
@@ -242,5 +265,50 @@ def held_through(draw: DrawFn) -> Problem:
         precedences=tuple(edges),
         buffers=tuple(buffers),
         scratchpad=Scratchpad(total_bytes=draw(st.integers(5, 9))),
+        entry_ticks=draw(st.sampled_from((0, 0, 2))),
+    )
+
+
+@st.composite
+def chains_in_place(draw: DrawFn) -> Problem:
+    """One or two chains in which each op reads what the last one wrote, and may write its own result there."""
+    engines = tuple(Engine(name=f"w{k}", units=draw(st.integers(1, 2))) for k in range(2))
+    ops: list[Op] = []
+    edges: list[Precedence] = []
+    buffers: list[Buffer] = []
+
+    def op(name: str) -> str:
+        ticks = draw(st.integers(1, 3))
+        engine = draw(st.sampled_from(engines)).name
+        mode = Mode(uses=(Use(engine=engine, ticks=ticks),), latency_ticks=ticks + draw(st.sampled_from((0, 0, 1))))
+        ops.append(Op(name=name, task=name[0], modes=(mode,)))
+        return name
+
+    for chain in "ab"[: draw(st.integers(1, 2))]:
+        steps = [op(f"{chain}{k}") for k in range(draw(st.integers(2, 3)))]
+        edges += [Precedence(before=one, after=other) for one, other in pairwise(steps)]
+        extra = [op(f"{chain}x")] if len(ops) < 6 and draw(st.booleans()) else []
+        if extra and draw(st.booleans()):
+            edges.append(Precedence(before=steps[0], after=extra[0]))
+        size = draw(st.integers(2, 4))
+        for k, step in enumerate(steps):
+            size = size if k == 0 else draw(st.integers(1, size))
+            lives: tuple[bool | Literal["from_start", "to_end"], ...] = (False, False, "to_end")
+            buffers.append(
+                Buffer(
+                    name=f"{chain}{k}.out",
+                    size_bytes=size,
+                    ops=(step, *steps[k + 1 : k + 2], *(extra if k == 0 else ())),
+                    align_bytes=draw(st.sampled_from((1, 1, 1, 2))),
+                    overwrites=f"{chain}{k - 1}.out" if k and draw(st.integers(0, 4)) else None,
+                    resident=draw(st.sampled_from(lives)) if k == len(steps) - 1 else False,
+                )
+            )
+    return Problem(
+        engines=engines,
+        ops=tuple(ops),
+        precedences=tuple(edges),
+        buffers=tuple(buffers),
+        scratchpad=Scratchpad(total_bytes=draw(st.integers(3, 9))),
         entry_ticks=draw(st.sampled_from((0, 0, 2))),
     )

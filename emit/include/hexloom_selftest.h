@@ -330,10 +330,13 @@ static int hexloom_is_before(const hexloom_walk *w, uint32_t a, uint32_t b) {
 }
 
 static int hexloom_all_before(const hexloom_walk *w, uint32_t one, uint32_t other) {
+  const hexloom_buffer *a = &w->view->buffers[one];
+  const hexloom_buffer *b = &w->view->buffers[other];
+  const int over = (b->flags & HEXLOOM_BUFFER_OVERWRITES) != 0u && a->offset == b->offset && b->bytes <= a->bytes;
   uint32_t x, y;
   for (x = w->first_use[one]; x != HEXLOOM_NONE; x = w->next_use[x])
     for (y = w->first_use[other]; y != HEXLOOM_NONE; y = w->next_use[y])
-      if (!hexloom_is_before(w, w->user[x], w->user[y])) return 0;
+      if (!(over && w->user[x] == w->user[y]) && !hexloom_is_before(w, w->user[x], w->user[y])) return 0;
   return 1;
 }
 

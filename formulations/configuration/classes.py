@@ -205,7 +205,7 @@ class _Memory:
 
 def keep_alive(problem: Problem, order: Order, b: int) -> list[int]:
     """Return the ops during which buffer ``b`` is alive, whatever the schedule."""
-    users = sorted({problem.op_index[name] for name in problem.buffers[b].ops})
+    users = sorted(problem.needed_by[b])
     if len(problem.ops) > LIVE_LIMIT:
         return users
     found = []

@@ -112,8 +112,11 @@ def search_events(
 ) -> EventFound:
     """Find the best event-driven plan that is shorter than ``incumbent``, or prove that there is none.
 
-    ``evaluate`` simulates under the same ``rule``. ``rigid`` and ``none`` are one here: nothing slows an op.
+    ``evaluate`` simulates under the same ``rule``. ``rigid`` and ``none`` are one here: nothing slows an op. Where a
+    buffer may overwrite another one nothing is searched: a state does not know who lies on whom.
     """
+    if problem.takeovers:
+        return EventFound(incumbent, False, False, False, 0)
     tables = Tables(problem, heads_tails)
     speeds = Speeds(problem, rule)
     sharing = any(speeds.load_of(mode) != NOT_SHARING for op in problem.ops for mode in op.modes)

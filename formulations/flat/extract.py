@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import share_flows
-from hexloom.formulations.packing.fixed_times import pack
+from hexloom.formulations.packing.fixed_times import pack, pack_over, possible_takeovers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,9 +155,12 @@ def _offsets(problem: Problem, solution: FlatSolution, moments: list[int]) -> tu
         lives.append((-1 if buffer.from_start else born, len(moments) + 1 if buffer.to_end else died))
     if solution.offsets is not None:
         offsets = tuple(solution.offsets.get(b, buffer.address or 0) for b, buffer in enumerate(problem.buffers))
+        same = {new: op for new, old, op in problem.takeovers if offsets[new] == offsets[old]}
+        lives = [(place[~same[b]], life[1]) if b in same else life for b, life in enumerate(lives)]
         if not _timeless_overlap(problem, solution, lives, offsets):
             return offsets
-    return pack(problem, lives)
+    began, ended = [place[i] for i in range(len(problem.ops))], [place[~i] for i in range(len(problem.ops))]
+    return pack(problem, lives) or pack_over(problem, lives, possible_takeovers(problem, began, ended))
 
 
 def _timeless_overlap(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
     from hexloom.formulations.flat.variables import Affine, FlatVars
+    from hexloom.formulations.memory import Takeover
     from hexloom.formulations.problem import Problem
 
 MOST_USERS = 8
@@ -21,7 +22,8 @@ MOST_USERS = 8
 class Life:
     """Lifetime of one buffer: an interval from the start of its first user to the end of the last.
 
-    ``own`` are the variables made for it, with what they stand for: ``born``, ``died`` or ``size``.
+    ``own`` are the variables made for it, with what they stand for: ``born``, ``died``, ``size``, or ``over``: whether
+    it lies on the buffer that it may overwrite, and lives from the end of the op that uses both.
     """
 
     buffer: int
@@ -61,11 +63,15 @@ def add_lifetimes(
         users = [problem.op_index[name] for name in dict.fromkeys(buffer.ops)]
         first, last = ends(problem, users)
         longest = upper + int(buffer.from_start) + int(buffer.to_end)
+        over = next((one for one in problem.takeovers if one.new == b), None)
         own = {"size": model.new_int_var(0, longest, f"life:{buffer.name}")}
         born: Affine
         died: Affine
         if buffer.from_start:
             born = -1
+        elif over is not None:
+            born = own["born"] = model.new_int_var(0, upper, f"born:{buffer.name}")
+            own["over"] = _overwriting(model, problem, variables, over, born)
         elif first is None:
             born = own["born"] = model.new_int_var(0, upper, f"born:{buffer.name}")
             for u in users:
@@ -82,6 +88,28 @@ def add_lifetimes(
             died = variables.ops[last].known
         lives.append(Life(b, model.new_interval_var(born, own["size"], died, f"alive:{buffer.name}"), own))
     return lives
+
+
+def _overwriting(
+    model: cp_model.CpModel, problem: Problem, variables: FlatVars, one: Takeover, born: cp_model.IntVar
+) -> cp_model.IntVar:
+    """Ensure that who overwrites is the last user of the old buffer and the first of the new one, or that both live.
+
+    ``over => known(x) <= start(op), born <= known(op) <= start(y)`` for other users x of the old and y of the new one;
+    ``not over => born <= start(op)``; ``born <= start(y)`` in any case.
+    """
+    over = model.new_bool_var(f"over:{problem.buffers[one.new].name}")
+    op = variables.ops[one.op]
+    model.add(born <= op.known)
+    model.add(born <= op.start).only_enforce_if(~over)
+    for name in dict.fromkeys(problem.buffers[one.new].ops):
+        if (y := problem.op_index[name]) != one.op:
+            model.add(born <= variables.ops[y].start)
+            model.add(op.known <= variables.ops[y].start).only_enforce_if(over)
+    for name in dict.fromkeys(problem.buffers[one.old].ops):
+        if (x := problem.op_index[name]) != one.op:
+            model.add(variables.ops[x].known <= op.start).only_enforce_if(over)
+    return over
 
 
 def add_bytes(model: cp_model.CpModel, problem: Problem, lives: list[Life]) -> None:
@@ -118,6 +146,11 @@ def add_addresses(
         row = alive[b] if b in alive else model.new_fixed_size_interval_var(-1, upper + 2, f"all:{buffer.name}")
         rows.append(row)
     model.add_no_overlap_2d(rows, columns)
+    over = {life.buffer: life.own["over"] for life in lives if "over" in life.own}
+    for new, old, _ in problem.takeovers:
+        if new in over:
+            at, there = (units[b] * problem.buffers[b].align_bytes for b in (new, old))
+            model.add(at == there).only_enforce_if(over[new])
     # Two lives of no length never overlap, but an op needs all its buffers at once.
     column = dict(zip(units, columns, strict=True))
     for i, op in enumerate(problem.ops):
