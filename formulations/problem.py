@@ -198,11 +198,7 @@ class Problem(Frozen):
                     f"buffer {buffer.name!r} is pinned at {buffer.address}, not a multiple of its alignment "
                     f"{buffer.align_bytes}"
                 )
-        for new, _, i in self.takeovers:
-            if any(mode.duration_ticks == 0 for mode in self.ops[i].modes):
-                raise ValueError(
-                    f"buffer {self.buffers[new].name!r}: op {self.ops[i].name!r} takes no time: it cannot overwrite"
-                )
+        takeovers_of(self.buffers, self.op_index)
         if self.horizon_ticks > MAX_TICKS:
             raise ValueError(
                 f"the durations add up to {about(self.horizon_ticks)} ticks, above the limit {MAX_TICKS}; "

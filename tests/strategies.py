@@ -138,9 +138,7 @@ def op_modes(draw: DrawFn, engines: Sequence[Engine], dma: bool, channels: Seque
 
 
 @st.composite
-def scratchpad_buffers(
-    draw: DrawFn, names: Sequence[str], most: int, timeless: frozenset[str] = frozenset()
-) -> tuple[tuple[Buffer, ...], Scratchpad]:
+def scratchpad_buffers(draw: DrawFn, names: Sequence[str], most: int) -> tuple[tuple[Buffer, ...], Scratchpad]:
     """Buffers in a scratchpad of a few bytes: aligned, rounded, pinned, resident; from roomy to hopeless."""
     reserved = draw(st.sampled_from((0, 0, 0, 2)))
     available = draw(st.sampled_from((8, 4, 6, 12, 64, 0, 3)))
@@ -163,12 +161,12 @@ def scratchpad_buffers(
                 resident=draw(st.sampled_from(lives)),
             )
         )
-    found = draw(overwriting(tuple(buffers), timeless))
+    found = draw(overwriting(tuple(buffers)))
     return found, Scratchpad(total_bytes=available + reserved, reserved_bytes=reserved)
 
 
 @st.composite
-def overwriting(draw: DrawFn, buffers: tuple[Buffer, ...], timeless: frozenset[str]) -> tuple[Buffer, ...]:
+def overwriting(draw: DrawFn, buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
     """Sometimes a buffer may take the address of a larger one that a common op reads."""
     found = list(buffers)
     for k, new in enumerate(buffers):
@@ -177,7 +175,7 @@ def overwriting(draw: DrawFn, buffers: tuple[Buffer, ...], timeless: frozenset[s
             smaller = new.occupied_bytes <= old.occupied_bytes
             lives = old.resident not in (True, "to_end") and new.resident not in (True, "from_start")
             mutual = any(b.name == old.name and b.overwrites == new.name for b in found)
-            if old is new or len(common) != 1 or common & timeless or not smaller or not lives or mutual:
+            if old is new or len(common) != 1 or not smaller or not lives or mutual:
                 continue
             if draw(st.booleans()):
                 found[k] = new.model_copy(update={"overwrites": old.name})
@@ -221,8 +219,7 @@ def with_channels(
         pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda pair: pair[0] < pair[1])
         for low, high in draw(st.lists(pairs, max_size=n, unique=True)):
             edges.append(Precedence(before=f"o{order[low]}", after=f"o{order[high]}"))
-    timeless = frozenset(op.name for op in ops if any(mode.duration_ticks == 0 for mode in op.modes))
-    buffers, scratchpad = draw(scratchpad_buffers([op.name for op in ops], max_buffers, timeless))
+    buffers, scratchpad = draw(scratchpad_buffers([op.name for op in ops], max_buffers))
     return Problem(
         engines=engines,
         channels=channels,
@@ -278,7 +275,7 @@ def chains_in_place(draw: DrawFn) -> Problem:
     buffers: list[Buffer] = []
 
     def op(name: str) -> str:
-        ticks = draw(st.integers(1, 3))
+        ticks = draw(st.sampled_from((1, 2, 3, 3, 0)))
         engine = draw(st.sampled_from(engines)).name
         mode = Mode(uses=(Use(engine=engine, ticks=ticks),), latency_ticks=ticks + draw(st.sampled_from((0, 0, 1))))
         ops.append(Op(name=name, task=name[0], modes=(mode,)))

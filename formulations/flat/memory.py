@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -154,7 +155,18 @@ def add_addresses(
     # Two lives of no length never overlap, but an op needs all its buffers at once.
     column = dict(zip(units, columns, strict=True))
     for i, op in enumerate(problem.ops):
-        mine = [column[b] for b in problem.op_buffers[i] if b in column]
-        if len(mine) > 1 and any(mode.duration_ticks == 0 for mode in op.modes):
-            model.add_no_overlap(mine)
+        mine = [b for b in problem.op_buffers[i] if b in column]
+        if len(mine) < 2 or not any(mode.duration_ticks == 0 for mode in op.modes):
+            continue
+        lying = {one.new: one.old for one in problem.takeovers if one.op == i and one.new in over}
+        if not lying:
+            model.add_no_overlap([column[b] for b in mine])
+        for a, b in combinations(mine, 2) if lying else ():
+            new, old = (a, b) if lying.get(a) == b else (b, a)
+            if lying.get(new) == old:
+                at, size = units[new] * problem.buffers[new].align_bytes, problem.buffers[new].occupied_bytes
+                beside = model.new_optional_fixed_size_interval_var(at, size, ~over[new], f"beside:{new}")
+                model.add_no_overlap([beside, column[old]])
+            else:
+                model.add_no_overlap([column[a], column[b]])
     return units

@@ -108,8 +108,7 @@ def test_the_two_plain_ways_agree(problem: Problem, rule: Rule) -> None:
 def roomy_or_tight(draw: st.DrawFn) -> Problem:
     """Ops that share channels, buffers in a scratchpad, and amounts that ops hold to their end."""
     problem = draw(sharing_problems(min_ops=2, max_ops=5))
-    timeless = frozenset(op.name for op in problem.ops if any(mode.duration_ticks == 0 for mode in op.modes))
-    buffers, scratchpad = draw(scratchpad_buffers([op.name for op in problem.ops], 3, timeless))
+    buffers, scratchpad = draw(scratchpad_buffers([op.name for op in problem.ops], 3))
     engines, ops = problem.engines, list(problem.ops)
     if draw(st.booleans()):
         engines = (*engines, Engine(name="amount", units=10, kind="share"))
