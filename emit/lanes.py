@@ -139,20 +139,34 @@ class View:
         return sorted(found, key=lambda i: (self.rows[i].start, i))
 
     def lives(self) -> list[Life]:
-        """Return the buffers that ever live; a resident buffer lives for the whole schedule."""
+        """Return the buffers that ever live; a resident one lives from time 0, or until the last op has ended."""
         problem = self.schedule.problem
         found: list[Life] = []
         for b, buffer in enumerate(problem.buffers):
             users = sorted((problem.op_index[name] for name in buffer.ops), key=lambda i: (self.rows[i].start, i))
             first = users[0] if users else None
             address = self.schedule.plan.addresses.get(buffer.name, buffer.address or 0)
-            if buffer.resident:
-                found.append(Life(b, address, 0, self.schedule.makespan, first))
-            elif users:
-                birth = min(self.rows[i].start for i in users)
-                death = max(self.rows[i].observed for i in users)
+            over = self._overwriting(b)
+            if users or buffer.always:
+                birth = 0 if buffer.from_start else min(self.rows[i].start for i in users)
+                death = self.schedule.makespan if buffer.to_end else max(self.rows[i].observed for i in users)
+                if over is not None:
+                    # Until the op ends that overwrites another buffer, its bytes are those of that one.
+                    birth = min([self.rows[over].observed, *(self.rows[i].start for i in users if i != over)])
                 found.append(Life(b, address, birth, death, first))
         return found
+
+    def _overwriting(self, b: int) -> int | None:
+        """Return the op in which buffer ``b`` takes the address of another one, if it does."""
+        at, buffers = self.schedule.plan.addresses, self.schedule.problem.buffers
+        return next(
+            (
+                i
+                for new, old, i in self.schedule.problem.takeovers
+                if new == b and at.get(buffers[new].name) == at.get(buffers[old].name)
+            ),
+            None,
+        )
 
     def live_bytes(self) -> list[tuple[Moment, int]]:
         """Return (tick, bytes alive from it on), one pair per change."""

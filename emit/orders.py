@@ -138,9 +138,12 @@ class Orders:
             (
                 b
                 for b, u in enumerate(users)
-                if u and problem.buffers[b].occupied_bytes and not problem.buffers[b].resident
+                if u and problem.buffers[b].occupied_bytes and not problem.buffers[b].always
             ),
-            key=lambda b: self.rank[users[b][0]],
+            key=lambda b: (
+                -1 if problem.buffers[b].from_start else self.rank[users[b][0]],
+                problem.buffers[b].overwrites is not None,
+            ),
         )
         holders: list[tuple[int, int, int]] = []
         for b in born:
@@ -153,7 +156,7 @@ class Orders:
                     continue
                 last = _without(users[old], problem.successors)
                 first = _without(users[b], problem.predecessors)
-                yield from ((x, y) for x in last for y in first)
+                yield from ((x, y) for x in last for y in first if x != y)
                 left += [piece for piece in ((low, start, old), (end, high, old)) if piece[0] < piece[1]]
             holders = [*left, (start, end, b)]
 

@@ -31,7 +31,13 @@ VTCM = 1
 TASK_ASYNC = 1
 """The result exists later than the kernel returns: the end of the work, not the return, triggers the event."""
 
-BUFFER_RESIDENT, BUFFER_PINNED = 1, 2
+BUFFER_RESIDENT, BUFFER_PINNED, BUFFER_FROM_START, BUFFER_TO_END, BUFFER_OVERWRITES = 1, 2, 4, 8, 16
+BUFFER_LIVES: dict[bool | str, int] = {
+    False: 0,
+    True: BUFFER_RESIDENT,
+    "from_start": BUFFER_FROM_START,
+    "to_end": BUFFER_TO_END,
+}
 
 _CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
 

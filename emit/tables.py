@@ -22,6 +22,7 @@ from hexloom.optimizer.kernels.engines import HMX, HVX
 if TYPE_CHECKING:
     from hexloom.emit.orders import Action
     from hexloom.emit.records import Record
+    from hexloom.formulations.problem import Buffer as ProblemBuffer
     from hexloom.optimizer.schedule import Schedule
 
 ENGINE_KINDS = {HMX: records.HMX, HVX: records.HVX}
@@ -351,10 +352,17 @@ class _Build:
                 bytes=b.occupied_bytes,
                 align=b.align_bytes,
                 binding=0,
-                flags=records.BUFFER_RESIDENT * b.resident | records.BUFFER_PINNED * (b.address is not None),
+                flags=records.BUFFER_LIVES[b.resident]
+                | records.BUFFER_PINNED * (b.address is not None)
+                | records.BUFFER_OVERWRITES * self._lies_on_another(b),
             )
             for b in self.problem.buffers
         )
+
+    def _lies_on_another(self, buffer: ProblemBuffer) -> bool:
+        """Whether it has the address of the buffer that its first op reads last."""
+        at = self.schedule.plan.addresses
+        return buffer.overwrites is not None and at[buffer.overwrites] == at[buffer.name]
 
     def _queues(self) -> tuple[tuple[Queue, ...], tuple[Entry, ...]]:
         queues: list[Queue] = []

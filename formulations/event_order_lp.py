@@ -364,13 +364,14 @@ def _address_pairs(problem: Problem, decision: Decision) -> list[tuple[int, int]
     spans = []
     for buffer, at in zip(problem.buffers, decision.offsets, strict=True):
         users = {problem.op_index[name] for name in buffer.ops}
-        if users and buffer.occupied_bytes and not buffer.resident:
-            spans.append((min(position[u] for u in users), at, at + buffer.occupied_bytes, sorted(users)))
+        if users and buffer.occupied_bytes and not buffer.always:
+            born = -1 if buffer.from_start else min(position[u] for u in users)
+            spans.append((born, buffer.overwrites is not None, at, at + buffer.occupied_bytes, sorted(users)))
     spans.sort()
     return [
         (a, b)
-        for k, (_, low, high, old) in enumerate(spans)
-        for _, start, end, new in spans[k + 1 :]
+        for k, (*_, low, high, old) in enumerate(spans)
+        for *_, start, end, new in spans[k + 1 :]
         if low < end and start < high
         for a in old
         for b in new

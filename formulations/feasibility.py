@@ -75,18 +75,22 @@ def channel_shortfall(problem: Problem) -> Shortfall | None:
 
 
 def _bytes(problem: Problem) -> Shortfall | None:
-    """Every op alone: its buffers and the resident ones must fit beside each other."""
-    residents = [b for b in problem.buffers if b.resident]
+    """Every op alone: its buffers and the resident ones must fit beside each other; so must those of start and end."""
     pad = problem.scratchpad
     for buffer in problem.buffers:
         if buffer.address is not None and buffer.address + buffer.occupied_bytes > pad.available_bytes:
             return _bytes_short("pin", None, buffer.address + buffer.occupied_bytes, pad.available_bytes, [buffer])
         if not buffer.ops and buffer.occupied_bytes > pad.available_bytes:
             return _bytes_short("bytes", None, buffer.occupied_bytes, pad.available_bytes, [buffer])
-    groups: list[tuple[str | None, list[Buffer]]] = [(None, residents)]
+    groups: list[tuple[str | None, list[Buffer]]] = [
+        (None, [b for b in problem.buffers if b.from_start]),
+        (None, [b for b in problem.buffers if b.to_end]),
+    ]
+    beside = _there_anyway(problem)
     for i, op in enumerate(problem.ops):
-        mine = [problem.buffers[b] for b in problem.op_buffers[i]]
-        groups.append((op.name, mine + [r for r in residents if r not in mine]))
+        # What may lie on another buffer of the op needs no bytes beside it.
+        mine = [problem.buffers[b] for b in problem.op_buffers[i] if i in problem.needed_by[b]]
+        groups.append((op.name, mine + [problem.buffers[b] for b in beside[i] if b not in problem.op_buffers[i]]))
     for name, together in groups:
         pinned = [b for b in together if b.address is not None and b.occupied_bytes > 0]
         clash = _clash(pinned)
@@ -104,6 +108,30 @@ def _bytes(problem: Problem) -> Shortfall | None:
         if need > pad.available_bytes:
             return _bytes_short("bytes", name, need, pad.available_bytes, together)
     return None
+
+
+def _there_anyway(problem: Problem) -> list[list[int]]:
+    """Return for each op the resident buffers that are alive while it runs, whatever the schedule.
+
+    One from the start is before all users that must wait for the op, one to the end behind all that it waits for.
+    """
+    found: list[list[int]] = [[] for _ in problem.ops]
+    for b, buffer in enumerate(problem.buffers):
+        if buffer.always:
+            reached = set(range(len(problem.ops)))
+        elif buffer.resident:
+            toward = problem.predecessors if buffer.from_start else problem.successors
+            waiting = [problem.op_index[name] for name in buffer.ops]
+            reached = set(waiting)
+            while waiting:
+                new = set(toward[waiting.pop()]) - reached
+                reached |= new
+                waiting += new
+        else:
+            continue
+        for i in reached:
+            found[i].append(b)
+    return found
 
 
 def _bytes_short(

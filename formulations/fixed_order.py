@@ -107,12 +107,13 @@ def _address_pairs(problem: Problem, decision: Decision) -> set[tuple[int, int]]
     spans = []
     for buffer, at in zip(problem.buffers, decision.offsets, strict=True):
         users = {problem.op_index[name] for name in buffer.ops}
-        if users and buffer.occupied_bytes and not buffer.resident:
-            spans.append((min(position[u] for u in users), at, at + buffer.occupied_bytes, users))
-    spans.sort(key=lambda span: span[0])
+        if users and buffer.occupied_bytes and not buffer.always:
+            born = -1 if buffer.from_start else min(position[u] for u in users)
+            spans.append((born, buffer.overwrites is not None, at, at + buffer.occupied_bytes, users))
+    spans.sort(key=lambda span: span[:2])
     return {
         (a, b)
-        for (_, low, high, old), (_, start, end, new) in combinations(spans, 2)
+        for (*_, low, high, old), (*_, start, end, new) in combinations(spans, 2)
         if low < end and start < high
         for a in old
         for b in new

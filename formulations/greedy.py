@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.dispatch import Dispatch
 from hexloom.formulations.packing.allocator import Allocator
-from hexloom.formulations.packing.fixed_times import pack
+from hexloom.formulations.packing.fixed_times import pack_over
 from hexloom.formulations.policy import ANY, Policy
 from hexloom.formulations.rings import RingAllocator, kinds_of, lay_out
 from hexloom.formulations.scratch_state import ScratchState
@@ -74,7 +74,7 @@ def list_from(
 def _placed(problem: Problem, policy: Policy, allocator: Allocator, step: int, speeds: Speeds | None) -> Listed | None:
     """Dispatch with addresses: every buffer gets its own when its first op starts."""
     exact = Dispatch(problem, policy, _state(problem, policy, allocator), speeds)
-    if not exact.run():
+    if not allocator.fits or not exact.run():
         return None
     placed = allocator.offsets
     return Listed(exact.decision(tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers))), step)
@@ -84,7 +84,7 @@ def _counted(problem: Problem, policy: Policy, left_out: float, speeds: Speeds |
     """Dispatch with bytes counted only, all but a share of them, then pack the lifetimes into the whole."""
     spare = int(problem.scratchpad.available_bytes * left_out)
     relaxed = Dispatch(problem, policy, _state(problem, policy, None, spare), speeds)
-    offsets = pack(problem, relaxed.scratch.lifetimes()) if relaxed.run() else None
+    offsets = pack_over(problem, relaxed.scratch.lifetimes(), relaxed.scratch.taken) if relaxed.run() else None
     return None if offsets is None else relaxed.decision(offsets)
 
 

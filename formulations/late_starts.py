@@ -73,12 +73,12 @@ class _LateStarts:
         return lanes, pipes
 
     def _birth(self, b: int) -> int:
-        if self._problem.buffers[b].resident:
+        if self._problem.buffers[b].from_start:
             return -1
         return min((self._start[u] for u in self._users[b]), default=0)
 
     def _death(self, b: int) -> int:
-        if self._problem.buffers[b].resident:
+        if self._problem.buffers[b].to_end:
             return max(self._known) + 1
         return max((self._known[u] for u in self._users[b]), default=0)
 

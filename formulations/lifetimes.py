@@ -2,7 +2,8 @@
 
 A buffer lives from the start of its first user to the end of its last. In between lies the longest path among its
 users, and all the work that they bring to any one engine: the activations of a matmul stay while the one matrix
-engine works off every job that reads them.
+engine works off every job that reads them. One that is there from the start also lives for the head of every user,
+one that stays to the end for the tail of every user.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hexloom.formulations.bound import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from hexloom.formulations.heads_tails import Demand, Grid, HeadsTails
     from hexloom.formulations.problem import Problem
@@ -47,8 +49,8 @@ def least_lives(problem: Problem, demands: Sequence[Demand], ht: HeadsTails, gri
     found: list[Life] = []
     steps = 0
     for b, buffer in enumerate(problem.buffers):
-        mine = {problem.op_index[name] for name in buffer.ops}
-        if buffer.resident or not mine or not buffer.occupied_bytes:
+        mine = problem.needed_by[b]
+        if buffer.always or not mine or not buffer.occupied_bytes:
             continue
         length, visited = _longest_path(problem, ht, mine, place, LIFE_STEPS - steps)
         steps += visited
@@ -58,12 +60,16 @@ def least_lives(problem: Problem, demands: Sequence[Demand], ht: HeadsTails, gri
                 work = grid.served(int(demand.energy[ks].sum()), demand.units)
                 length = max(length, int(demand.lead[ks].min()) + work + int(demand.trail[ks].min()))
         head, tail = min(int(ht.head[u]) for u in mine), min(int(ht.tail[u]) for u in mine)
+        if buffer.from_start:
+            length, head = max(length, *(int(ht.head[u] + ht.duration[u]) for u in mine)), 0
+        elif buffer.to_end:
+            length, tail = max(length, *(int(ht.duration[u] + ht.tail[u]) for u in mine)), 0
         found.append(Life(b, buffer.occupied_bytes, length, head, tail))
     return found
 
 
 def _room(problem: Problem) -> int:
-    return problem.scratchpad.available_bytes - sum(b.occupied_bytes for b in problem.buffers if b.resident)
+    return problem.scratchpad.available_bytes - sum(b.occupied_bytes for b in problem.buffers if b.always)
 
 
 def scratchpad_time(problem: Problem, lives: Sequence[Life], grid: Grid) -> Bound | None:
@@ -110,7 +116,7 @@ def scratchpad_turns(problem: Problem, lives: Sequence[Life], grid: Grid) -> Bou
 
 
 def _longest_path(
-    problem: Problem, ht: HeadsTails, users: set[int], place: dict[int, int], steps: int
+    problem: Problem, ht: HeadsTails, users: AbstractSet[int], place: dict[int, int], steps: int
 ) -> tuple[int, int]:
     """Return the longest path from the start of one of ``users`` to the end of one, and how many ops it visited."""
     last = max(place[u] for u in users)

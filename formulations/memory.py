@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from hexloom.formulations.mode import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 class Buffer(Frozen):
     """Bytes in the scratchpad, alive from the start of the first op in ``ops`` to the end of the last.
 
-    A DMA op uses its buffers from issue until its end is observed. ``resident`` buffers live for the whole
-    schedule; ``address`` pins a buffer. The size is rounded up to ``granule_bytes``.
+    A DMA op uses its buffers from issue until its end is observed. ``resident`` buffers live for longer: for the whole
+    schedule, ``from_start`` before the entry on until the end of their last op, ``to_end`` from the start of their
+    first op on. ``address`` pins a buffer. The size is rounded up to ``granule_bytes``.
+
+    ``overwrites`` names a buffer at whose address this one may lie although one op uses both: the op reads that one as
+    its last user, and writes this one as its first.
     """
 
     name: str = Field(min_length=1)
@@ -20,12 +29,87 @@ class Buffer(Frozen):
     align_bytes: int = Field(default=1, ge=1)
     granule_bytes: int = Field(default=1, ge=1)
     address: int | None = Field(default=None, ge=0)
-    resident: bool = False
+    resident: bool | Literal["from_start", "to_end"] = False
+    overwrites: str | None = None
 
     @property
     def occupied_bytes(self) -> int:
         """Size after rounding to the granule."""
         return -(-self.size_bytes // self.granule_bytes) * self.granule_bytes
+
+    @model_serializer(mode="wrap")
+    def _without_what_says_nothing(self, full: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is newer than the format where it is not used: files and digests stay what they were."""
+        data: dict[str, Any] = full(self)
+        if self.overwrites is None:
+            data.pop("overwrites", None)
+        return data
+
+    @property
+    def always(self) -> bool:
+        """Whether it lives for the whole schedule."""
+        return self.resident is True
+
+    @property
+    def from_start(self) -> bool:
+        """Whether it is alive before the first op starts."""
+        return self.resident in (True, "from_start")
+
+    @property
+    def to_end(self) -> bool:
+        """Whether it is alive after the last op has ended."""
+        return self.resident in (True, "to_end")
+
+
+class Takeover(NamedTuple):
+    """Buffer ``new`` may take the address of buffer ``old`` while op ``op`` uses both; all by their positions."""
+
+    new: int
+    old: int
+    op: int
+
+
+def takeovers_of(buffers: Sequence[Buffer], op_index: Mapping[str, int]) -> tuple[Takeover, ...]:
+    """Return who may take over whose bytes.
+
+    Raises
+    ------
+    ValueError
+        There is no such buffer, it is smaller, lives on, or shares more or fewer than one op with the other.
+    """
+    place = {buffer.name: b for b, buffer in enumerate(buffers)}
+    found = []
+    for b, buffer in enumerate(buffers):
+        if buffer.overwrites is None:
+            continue
+        what = f"buffer {buffer.name!r} overwrites {buffer.overwrites!r}"
+        if buffer.overwrites not in place or place[buffer.overwrites] == b:
+            raise ValueError(f"{what}, which is no other buffer")
+        old = buffers[place[buffer.overwrites]]
+        common = set(buffer.ops).intersection(old.ops)
+        if len(common) != 1:
+            raise ValueError(f"{what}, but {len(common)} ops use both; one must, which reads that and writes this")
+        if old.overwrites == buffer.name:
+            raise ValueError(f"{what}, and that one this; drop one")
+        if buffer.occupied_bytes > old.occupied_bytes:
+            raise ValueError(
+                f"{what}, but takes {buffer.occupied_bytes} B of its {old.occupied_bytes}; make it smaller"
+            )
+        if old.to_end or buffer.from_start:
+            raise ValueError(f"{what}, but these are alive together at the start or at the end; drop it")
+        found.append(Takeover(b, place[old.name], op_index[common.pop()]))
+    return tuple(found)
+
+
+def still_overwriting(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
+    """Return ``buffers`` of a changed problem, where none may overwrite what is gone or has other users by now."""
+    known = {buffer.name: buffer for buffer in buffers}
+    found = []
+    for buffer in known.values():
+        old = known.get(buffer.overwrites or "")
+        lost = old is None or len(set(old.ops).intersection(buffer.ops)) != 1
+        found.append(buffer.model_copy(update={"overwrites": None}) if buffer.overwrites and lost else buffer)
+    return tuple(found)
 
 
 class Scratchpad(Frozen):

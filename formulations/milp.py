@@ -69,8 +69,10 @@ def accepts(problem: Problem) -> str | None:
         if not 0 < sum(1 for _ in _ways(problem, op)) <= MAX_WAYS:
             return f"op {op.name!r} has no way to run, or more than {MAX_WAYS}"
     for buffer in problem.buffers:
+        if buffer.overwrites is not None:
+            return f"buffer {buffer.name!r} may overwrite another one"
         users = [problem.ops[problem.op_index[name]] for name in buffer.ops]
-        if buffer.occupied_bytes and users and not buffer.resident:
+        if buffer.occupied_bytes and users and not buffer.always:
             shortest = max(min(mode.duration_ticks for mode in op.modes) for op in users)
             if shortest == 0:
                 return f"buffer {buffer.name!r} may live for no time"
@@ -220,7 +222,7 @@ class _Program:
                 at[b] = buffer.address
             else:
                 at[b] = align * pulp.LpVariable(f"unit_{b}", 0, (room - size) // align, cat=pulp.LpInteger)
-            if buffer.resident:
+            if buffer.always:
                 alive[b] = [1] * len(self.ticks)
             elif buffer.ops:
                 alive[b] = self._life(b)
@@ -238,12 +240,14 @@ class _Program:
 
     def _life(self, b: int) -> list[Any]:
         """Return per tick a variable that is 1 from the first start of a user to the last end."""
-        users = [self.problem.op_index[name] for name in dict.fromkeys(self.problem.buffers[b].ops)]
+        buffer = self.problem.buffers[b]
+        users = [self.problem.op_index[name] for name in dict.fromkeys(buffer.ops)]
         row = []
         for k, t in enumerate(self.ticks):
             now = pulp.LpVariable(f"alive_{b}_{t}", 0, 1)
             for first, last in product(users, users):
-                self.program += now >= self.begun[first][k] - self.ended[last][k]
+                begun = 1 if buffer.from_start else self.begun[first][k]
+                self.program += now >= begun - (0 if buffer.to_end else self.ended[last][k])
             row.append(now)
         return row
 

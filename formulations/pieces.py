@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.event_order_lp import polished
 from hexloom.formulations.limit import Limit
+from hexloom.formulations.memory import still_overwriting
 from hexloom.formulations.problem import Op, Precedence, Problem
 from hexloom.formulations.shared_search import SharedSearch
 
@@ -80,7 +81,7 @@ def cut_op(problem: Problem, cut: Cut) -> Problem:
     ]
     if in_order:
         edges.append(Precedence(before=first, after=second))
-    buffers = tuple(
+    buffers = still_overwriting(
         buffer.model_copy(
             update={"ops": tuple(n for name in buffer.ops for n in (names if name == op.name else (name,)))}
         )

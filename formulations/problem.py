@@ -15,7 +15,7 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from hexloom.formulations.memory import Buffer, Scratchpad
+from hexloom.formulations.memory import Buffer, Scratchpad, Takeover, still_overwriting, takeovers_of
 from hexloom.formulations.mode import (
     MAX_RATE,
     MAX_UNITS,
@@ -187,11 +187,18 @@ class Problem(Frozen):
             for name in buffer.ops:
                 if name not in known:
                     raise ValueError(f"buffer {buffer.name!r}: there is no op {name!r}")
+            if buffer.resident and not buffer.always and not buffer.ops:
+                ends = "ends" if buffer.from_start else "begins"
+                raise ValueError(
+                    f"buffer {buffer.name!r} is resident {buffer.resident}, but no op uses it: nothing says when its "
+                    f"life {ends}; name an op, or say resident: true"
+                )
             if buffer.address is not None and buffer.address % buffer.align_bytes:
                 raise ValueError(
                     f"buffer {buffer.name!r} is pinned at {buffer.address}, not a multiple of its alignment "
                     f"{buffer.align_bytes}"
                 )
+        takeovers_of(self.buffers, self.op_index)
         if self.horizon_ticks > MAX_TICKS:
             raise ValueError(
                 f"the durations add up to {about(self.horizon_ticks)} ticks, above the limit {MAX_TICKS}; "
@@ -320,6 +327,19 @@ class Problem(Frozen):
         return sum(buffer.occupied_bytes for buffer in self.buffers) <= self.scratchpad.available_bytes
 
     @cached_property
+    def takeovers(self) -> tuple[Takeover, ...]:
+        """Which buffer may take the address of which, and the op that uses both."""
+        return takeovers_of(self.buffers, self.op_index)
+
+    @cached_property
+    def needed_by(self) -> tuple[frozenset[int], ...]:
+        """For each buffer the ops for which it needs bytes of its own: its users but one where it may overwrite."""
+        found = [frozenset(self.op_index[name] for name in buffer.ops) for buffer in self.buffers]
+        for new, _, i in self.takeovers:
+            found[new] -= {i}
+        return tuple(found)
+
+    @cached_property
     def horizon_ticks(self) -> int:
         """Sum of the longest modes and the entry: no sensible schedule is longer."""
         return self.entry_ticks + sum(max(m.duration_ticks for m in op.modes) for op in self.ops)
@@ -362,8 +382,8 @@ class Problem(Frozen):
     def restricted(self, keep: frozenset[str], name: str | None = None, *, buffers: bool = True) -> Problem:
         """Return the problem of the ops named in ``keep`` alone, with the edges among them, without the entry.
 
-        With ``buffers`` theirs stay, and resident ones: they hold their addresses whoever runs. What they access is
-        left out: the edges say what follows from it.
+        With ``buffers`` theirs stay, and those that are always resident: they hold their addresses whoever runs. What
+        they access is left out: the edges say what follows from it.
         """
         kept = sorted(self.op_index[op] for op in keep)
         return Problem(
@@ -379,10 +399,10 @@ class Problem(Frozen):
                 for p in self.predecessors[i]
                 if self.ops[p].name in keep
             ),
-            buffers=tuple(
+            buffers=still_overwriting(
                 b.model_copy(update={"ops": tuple(o for o in b.ops if o in keep)})
                 for b in self.buffers
-                if buffers and (b.resident or not keep.isdisjoint(b.ops))
+                if buffers and (b.always or not keep.isdisjoint(b.ops))
             ),
             scratchpad=self.scratchpad,
         )

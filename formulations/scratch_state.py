@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hexloom.formulations.memory import Takeover
     from hexloom.formulations.packing.allocator import Allocator
     from hexloom.formulations.problem import Problem
 
@@ -47,10 +48,15 @@ class ScratchState:
         self._died: dict[int, int] = {}
         self._size = [b.occupied_bytes for b in problem.buffers]
         self._users_left = [len(set(b.ops)) for b in problem.buffers]
-        resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
-        self._free = problem.scratchpad.available_bytes - resident - spare_bytes
+        held = sum(b.occupied_bytes for b in problem.buffers if b.from_start)
+        self._free = problem.scratchpad.available_bytes - held - spare_bytes
         self._group_of, self._peaks, self._owned = _groups(problem)
-        self._wanted = [[b for b in of if not problem.buffers[b].resident] for of in problem.op_buffers]
+        self.taken: list[Takeover] = []
+        """Buffers that were given the address of one that their first op overwrites."""
+        self._over: dict[int, list[Takeover]] = {}
+        for one in problem.takeovers:
+            self._over.setdefault(one.op, []).append(one)
+        self._wanted = [[b for b in of if not problem.buffers[b].from_start] for of in problem.op_buffers]
         self._begun = [0] * len(self._peaks)
         self._task_of = {group: problem.ops[i].task for i, group in enumerate(self._group_of)}
         self._shared: list[set[int]] = [set() for _ in self._peaks]
@@ -82,7 +88,10 @@ class ScratchState:
         """
         group = self._group_of[op]
         new = [b for b in self._wanted[op] if b not in self._born]
+        over = self._overwritten(op, new) if op in self._over and new else []
         if new:
+            for one in over:
+                new.remove(one.new)
             need = sum(self._size[b] for b in new)
             own = sum(self._size[b] for b in new if b in self._owned)
             if self._must_wait(group, own, new):
@@ -94,8 +103,9 @@ class ScratchState:
                 return HELD if self.allocator.has_slots else SHORT
             self._free -= need
             self._hold(group, own)
-            for b in new:
+            for b in (*new, *(one.new for one in over)):
                 self._born[b] = self._rank
+            self.taken += over
         self._rank += 1
         if self._begun[group] == 0 and self._turn_of[group] >= 0:
             self._waiting[self._turn_of[group]] -= 1
@@ -105,9 +115,12 @@ class ScratchState:
     def finish(self, op: int) -> None:
         """End ``op``: free the buffers it is the last to use."""
         self._rank += 1
+        over = [one for one in self.taken if one.op == op] if op in self._over else []
         for b in self._problem.op_buffers[op]:
             self._users_left[b] -= 1
-            if self._users_left[b] == 0 and not self._problem.buffers[b].resident:
+            if any(one.new == b for one in over):
+                continue
+            if self._users_left[b] == 0 and not self._problem.buffers[b].to_end:
                 self._died[b] = self._rank
                 self._free += self._size[b]
                 if b in self._owned:
@@ -119,10 +132,43 @@ class ScratchState:
                     if self.allocator is not None:
                         self.allocator.turn = self._now
 
+        for new, old, _ in over:
+            self._born[new] = self._rank
+            if self._users_left[new] == 0 and not self._problem.buffers[new].to_end:
+                self._died[new] = self._rank
+                if self.allocator is not None:
+                    self.allocator.offsets[new] = self.allocator.offsets[old]
+                continue
+            self._free -= self._size[new]
+            if new in self._owned:
+                self._hold(self._group_of[op], self._size[new])
+            if self.allocator is not None:
+                self.allocator.put(new, self.allocator.offsets[old])
+
+    def _overwritten(self, op: int, new: list[int]) -> list[Takeover]:
+        """Return which of the ``new`` buffers can lie where the last user of another one is ``op``."""
+        found: dict[int, Takeover] = {}
+        for one in self._over[op]:
+            old, b = self._problem.buffers[one.old], self._problem.buffers[one.new]
+            at = old.address if self.allocator is None else self.allocator.offsets.get(one.old)
+            if one.new not in new or one.old in found or one.old in new or self._users_left[one.old] != 1:
+                continue
+            if at is None:
+                # Not placed yet: both may still get an address that suits both.
+                fits = self.allocator is None and (b.address is None or b.address % old.align_bytes == 0)
+            else:
+                fits = at % b.align_bytes == 0 and b.address in (None, at)
+            if fits:
+                found[one.old] = one
+        return list(found.values())
+
     def lifetimes(self) -> list[tuple[int, int]]:
-        """Lifetimes in ranks of events; a resident buffer lives all the time, an unused one never."""
+        """Lifetimes in ranks of events; a resident buffer lives beyond them, an unused one never."""
         return [
-            (-1, self._rank + 1) if buffer.resident else (self._born.get(b, 0), self._died.get(b, 0))
+            (
+                -1 if buffer.from_start else self._born.get(b, 0),
+                self._rank + 1 if buffer.to_end else self._died.get(b, 0),
+            )
             for b, buffer in enumerate(self._problem.buffers)
         ]
 
@@ -226,13 +272,16 @@ def _groups(problem: Problem) -> tuple[list[int], list[list[int]], set[int]]:
     left = [len(set(b.ops)) for b in problem.buffers]
     born: set[int] = set()
     peaks: list[list[int]] = []
+    over = {one.new: one for one in problem.takeovers}
     for group in members:
         live, profile = 0, []
         for i in group:
             mine = [b for b in problem.op_buffers[i] if b in owned]
-            live += sum(problem.buffers[b].occupied_bytes for b in mine if b not in born)
+            fresh = [b for b in mine if b not in born]
+            live += sum(problem.buffers[b].occupied_bytes for b in fresh)
             born.update(mine)
-            profile.append(live)
+            saved = {over[b].old: b for b in fresh if b in over and over[b].op == i and left[over[b].old] == 1}
+            profile.append(live - sum(problem.buffers[b].occupied_bytes for old, b in saved.items() if old in owned))
             for b in mine:
                 left[b] -= 1
                 if left[b] == 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hexloom.formulations.memory import Takeover
     from hexloom.formulations.problem import Problem
 
 STATE_LIMIT = 50_000
@@ -48,25 +49,37 @@ def serial_order(
     """
     n = len(problem.ops)
     users = [[problem.op_index[name] for name in set(b.ops)] for b in problem.buffers]
-    resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
-    capacity = (problem.scratchpad.available_bytes if available_bytes is None else available_bytes) - resident
+    capacity = problem.scratchpad.available_bytes if available_bytes is None else available_bytes
+    over: dict[int, list[Takeover]] = {}
+    for one in problem.takeovers:
+        over.setdefault(one.op, []).append(one)
     seen: set[int] = set()
     path: list[int] = []
     alive_users = [0] * len(users)
-    live_bytes = 0
+    live_bytes = sum(b.occupied_bytes for b in problem.buffers if b.from_start)
+    if live_bytes > capacity:
+        return None
 
     def born_bytes(i: int) -> int:
         return sum(
             problem.buffers[b].occupied_bytes
             for b in problem.op_buffers[i]
-            if alive_users[b] == 0 and not problem.buffers[b].resident
+            if alive_users[b] == 0 and not problem.buffers[b].from_start
         )
+
+    def shared_bytes(i: int) -> int:
+        # What may be overwritten by a newer buffer takes bytes once while the op runs, if no user is left.
+        olds: dict[int, int] = {}
+        for new, old, _ in over.get(i, ()):
+            if alive_users[new] == 0 and alive_users[old] == len(users[old]) - 1:
+                olds[old] = max(olds.get(old, 0), problem.buffers[new].occupied_bytes)
+        return sum(olds.values())
 
     def freed_bytes(i: int) -> int:
         return sum(
             problem.buffers[b].occupied_bytes
             for b in problem.op_buffers[i]
-            if alive_users[b] == len(users[b]) and not problem.buffers[b].resident
+            if alive_users[b] == len(users[b]) and not problem.buffers[b].to_end
         )
 
     missing = [len(p) for p in problem.predecessors]
@@ -91,7 +104,7 @@ def serial_order(
         i = choices[-1].pop()
         need = born_bytes(i)
         state = done | 1 << i
-        if live_bytes + need > capacity or state in seen:
+        if live_bytes + need - shared_bytes(i) > capacity or state in seen:
             continue
         seen.add(state)
         if len(seen) > state_limit + n:

@@ -21,7 +21,7 @@ from hexloom.formulations.problem import slows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hexloom.formulations.problem import Engine, Mode, Problem, Rule
+    from hexloom.formulations.problem import Buffer, Engine, Mode, Problem, Rule
     from hexloom.optimizer.schedule import BoundRow
 
 PATHS_ONLY = 4096
@@ -283,15 +283,19 @@ class _Lived:
 
 
 def _lived(problem: Problem, window: Windows, work: Mapping[str, Work], measure: Measure) -> tuple[int, list[_Lived]]:
-    """Return the bytes that are not resident, and what every buffer that needs some of them needs at least."""
+    """Return the bytes that are not always taken, and what every buffer that needs some of them needs at least."""
     room = problem.scratchpad.available_bytes
     found: list[_Lived] = []
     rank = {i: k for k, i in enumerate(problem.topological_order)}
     for buffer in problem.buffers:
-        if buffer.resident:
+        if buffer.always:
             room -= buffer.occupied_bytes
         elif buffer.occupied_bytes and buffer.ops:
-            users = list(dict.fromkeys(problem.op_index[name] for name in buffer.ops))
+            users = list(
+                dict.fromkeys(problem.op_index[name] for name in buffer.ops if name not in _shared(problem, buffer))
+            )
+            if not users:
+                continue
             ticks = _span(problem, window, users, rank)
             for one in work.values():
                 # From the start of the first user to the end of the last, the engine does all that they ask of it.
@@ -300,8 +304,18 @@ def _lived(problem: Problem, window: Windows, work: Mapping[str, Work], measure:
                     busy = measure.quotient(int(one.amount[mine].sum()), one.units)
                     ticks = max(ticks, int(one.before[mine].min()) + busy + int(one.behind[mine].min()))
             before, behind = min(int(window.head[u]) for u in users), min(int(window.tail[u]) for u in users)
+            if buffer.from_start:
+                before, ticks = 0, max([ticks, *(int(window.head[u]) + int(window.shortest[u]) for u in users)])
+            elif buffer.to_end:
+                behind, ticks = 0, max([ticks, *(int(window.shortest[u]) + int(window.tail[u]) for u in users)])
             found.append(_Lived(buffer.occupied_bytes, ticks, before, behind))
     return room, found
+
+
+def _shared(problem: Problem, buffer: Buffer) -> set[str]:
+    """Return the op in which ``buffer`` may lie on one that the op reads: there it needs no bytes of its own."""
+    old = next((b for b in problem.buffers if b.name == buffer.overwrites), None)
+    return set() if old is None else set(old.ops).intersection(buffer.ops)
 
 
 def _bytes_in_time(problem: Problem, window: Windows, work: Mapping[str, Work], measure: Measure) -> int:

@@ -107,10 +107,10 @@ def _hungry(problem: Problem, op: Op) -> bool:
 def back_to_back(problem: Problem, found: Baselines) -> Decision | None:
     """Return the existing loops as one plan in one entry, with a barrier between tasks: the first incumbent.
 
-    None when a loop does not fit, or when tasks share a buffer, which then lives from one to the other.
+    None when a loop does not fit, or when a buffer lives beyond its task: no task alone leaves it its place.
     """
     task_of = {problem.ops[i].name: k for k, task in enumerate(found.tasks) for i in task.ops}
-    if any(len({task_of[name] for name in b.ops}) > 1 for b in problem.buffers if not b.resident):
+    if any(b.resident or len({task_of[name] for name in b.ops}) > 1 for b in problem.buffers if not b.always):
         return None
     modes = [0] * len(problem.ops)
     units: list[tuple[tuple[int, ...], ...]] = [()] * len(problem.ops)

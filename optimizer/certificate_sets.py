@@ -61,9 +61,9 @@ def count_bytes(problem: Problem, ancestry: Ancestry, classes: Sequence[Sequence
 
     A buffer whose keepers are whole classes counts once for them all, any other in equal shares for its keepers.
     """
-    room = problem.scratchpad.available_bytes - sum(b.occupied_bytes for b in problem.buffers if b.resident)
+    room = problem.scratchpad.available_bytes - sum(b.occupied_bytes for b in problem.buffers if b.always)
     found = Bytes(room, [0] * len(classes), [set() for _ in classes])
-    moving = {b: buffer for b, buffer in enumerate(problem.buffers) if not buffer.resident}
+    moving = {b: buffer for b, buffer in enumerate(problem.buffers) if not buffer.always}
     if sum(buffer.occupied_bytes for buffer in moving.values()) <= room:
         return found
     shares: dict[int, int] = defaultdict(int)
@@ -71,7 +71,8 @@ def count_bytes(problem: Problem, ancestry: Ancestry, classes: Sequence[Sequence
     for b, buffer in moving.items():
         if not buffer.ops or not buffer.occupied_bytes:
             continue
-        keepers = ancestry.keepers({problem.op_index[name] for name in buffer.ops})
+        old = next((b for b in moving.values() if b.name == buffer.overwrites), None)
+        keepers = ancestry.keepers({problem.op_index[n] for n in buffer.ops if old is None or n not in old.ops})
         met = Counter(home[i] for i in keepers if i in home)
         if all(len(classes[c]) == members for c, members in met.items()):
             found.size[b] = buffer.occupied_bytes

@@ -36,7 +36,10 @@ class Placed(NamedTuple):
 
 
 def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
-    """Every buffer has one address: aligned, inside what is available, pinned where pinned; residents share none."""
+    """Every buffer has one address: aligned, inside what is available, pinned where pinned.
+
+    What is alive at the start, or at the end, shares no bytes with what is alive then too.
+    """
     available = problem.scratchpad.available_bytes
     known = {buffer.name for buffer in problem.buffers}
     for name in plan.addresses:
@@ -51,11 +54,22 @@ def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
     if not any(buffer.resident for buffer in problem.buffers):
         return
     for one, other in _sharing(_placed(problem, plan)):
-        # A buffer that nobody uses is never alive, and a resident one always is.
-        if (one.buffer.resident and _lives(other.buffer)) or (other.buffer.resident and _lives(one.buffer)):
-            resident = one if one.buffer.resident else other
-            text = f"buffers {one} and {other} share {_shared(one, other)} B, but {resident.buffer.name!r} is resident"
+        why = _never_apart(one.buffer, other.buffer)
+        if why is not None:
+            text = f"buffers {one} and {other} share {_shared(one, other)} B, but {why}"
             report("resident_overlap", (one.buffer.name, other.buffer.name), text)
+
+
+def _never_apart(one: Buffer, other: Buffer) -> str | None:
+    """Return why two buffers are alive together in any schedule, if their lives alone say so."""
+    # A buffer that nobody uses is never alive, and one that is always resident always is.
+    if (one.always and _lives(other)) or (other.always and _lives(one)):
+        return f"{(one if one.always else other).name!r} is resident"
+    if one.from_start and other.from_start:
+        return "both are alive from the start"
+    if one.to_end and other.to_end:
+        return "both are alive to the end"
+    return None
 
 
 def _check_address(buffer: Buffer, at: int, available: int, report: Report) -> None:
@@ -91,7 +105,10 @@ def check_packing(
 
 
 def check_reuse(problem: Problem, plan: Plan, order: HappensBefore, report: Report) -> None:
-    """Of two buffers that share bytes, all users of one are observed before any user of the other starts."""
+    """Of two buffers that share bytes, all users of one are observed before any user of the other starts.
+
+    The second is none that is alive from the start, and the first none that stays to the end.
+    """
     starts: dict[str, int] = {}
     after: dict[str, int] = {}
     for buffer in problem.buffers:
@@ -101,11 +118,16 @@ def check_reuse(problem: Problem, plan: Plan, order: HappensBefore, report: Repo
             common &= order.after(op)
         after[buffer.name] = common
     for one, other in _sharing(_placed(problem, plan)):
-        if one.buffer.resident or other.buffer.resident or not one.buffer.ops or not other.buffer.ops:
+        if not one.buffer.ops or not other.buffer.ops or _never_apart(one.buffer, other.buffer) is not None:
             continue
         a, b = one.buffer.name, other.buffer.name
-        if starts[b] & ~after[a] and starts[a] & ~after[b]:
-            op, rival, why = _unordered(one.buffer, other.buffer, order)
+        if _takes_over(one, other, order) or _takes_over(other, one, order):
+            continue
+        first = not starts[b] & ~after[a] and not one.buffer.to_end and not other.buffer.from_start
+        second = not starts[a] & ~after[b] and not other.buffer.to_end and not one.buffer.from_start
+        if not first and not second:
+            early = _too_soon(one, other, order) or _too_soon(other, one, order)
+            op, rival, why = early or _unordered(one.buffer, other.buffer, order)
             text = f"buffers {one} and {other} share {_shared(one, other)} B, but {why}"
             report("buffer_unordered", (a, b, op, rival), text)
 
@@ -115,14 +137,57 @@ def check_lifetimes(problem: Problem, plan: Plan, rows: Mapping[str, OpRow], rep
     end = max((row.observed for row in rows.values()), default=0)
     alive: dict[str, tuple[Moment, Moment]] = {}
     for buffer in problem.buffers:
-        if buffer.resident:
-            alive[buffer.name] = (0, end)
-        elif buffer.ops:
-            users = [rows[op] for op in buffer.ops]
-            alive[buffer.name] = (min(row.start for row in users), max(row.observed for row in users))
+        users = [rows[op] for op in buffer.ops]
+        if _lives(buffer):
+            since = 0 if buffer.from_start else min(row.start for row in users)
+            until = end if buffer.to_end else max(row.observed for row in users)
+            alive[buffer.name] = (since, until)
     placed = [p for p in _placed(problem, plan) if p.buffer.name in alive]
+    at = {p.buffer.name: p for p in placed}
+    for new in placed:
+        old = at.get(new.buffer.overwrites or "")
+        both = _reader(old, new) if old is not None else None
+        if both is not None:
+            # While the op that reads the old and writes the new runs, the bytes count once.
+            others = [rows[op].start for op in new.buffer.ops if op != both]
+            alive[new.buffer.name] = (min([rows[both].observed, *others]), alive[new.buffer.name][1])
     _check_overlaps(placed, alive, report)
     _check_peak(problem.buffers, problem.scratchpad.available_bytes, alive, report)
+
+
+def _reader(old: Placed, new: Placed) -> str | None:
+    """Return the op that may read ``old`` and write ``new`` at the same address, if they lie there."""
+    common = set(old.buffer.ops).intersection(new.buffer.ops)
+    return (
+        common.pop() if new.buffer.overwrites == old.buffer.name and old.low == new.low and len(common) == 1 else None
+    )
+
+
+def _takes_over(old: Placed, new: Placed, order: HappensBefore) -> bool:
+    """Whether ``new`` lies on ``old``, which its first op was allowed to read last, and did."""
+    both = _reader(old, new)
+    if both is None or new.high > old.high or old.buffer.to_end or new.buffer.from_start:
+        return False
+    last = all(order.after(op) & order.bit[both] for op in old.buffer.ops if op != both)
+    return last and all(order.after(both) & order.bit[op] for op in new.buffer.ops if op != both)
+
+
+def _too_soon(old: Placed, new: Placed, order: HappensBefore) -> tuple[str, str, str] | None:
+    """Return who reads ``old`` when it is overwritten, or uses ``new`` before it is written, and the reason."""
+    both = _reader(old, new)
+    if both is None:
+        return None
+    for op in old.buffer.ops:
+        if op != both and not order.after(op) & order.bit[both]:
+            return op, both, f"{both!r} overwrites {old.buffer.name!r} without waiting for {op!r}, which uses it"
+    for op in new.buffer.ops:
+        if op != both and not order.after(both) & order.bit[op]:
+            return (
+                both,
+                op,
+                f"{op!r} uses {new.buffer.name!r} without waiting for {both!r}, which writes it over the other",
+            )
+    return None
 
 
 def _check_overlaps(placed: Sequence[Placed], alive: Mapping[str, tuple[Moment, Moment]], report: Report) -> None:
@@ -157,7 +222,7 @@ def _check_peak(
 
 
 def _lives(buffer: Buffer) -> bool:
-    return buffer.resident or bool(buffer.ops)
+    return buffer.always or bool(buffer.ops)
 
 
 def _placed(problem: Problem, plan: Plan) -> list[Placed]:
@@ -206,7 +271,13 @@ def _unordered(one: Buffer, other: Buffer, order: HappensBefore) -> tuple[str, s
     for a, b in pairs:
         if not order.after(a) & order.bit[b] and not order.after(b) & order.bit[a]:
             return a, b, f"nothing orders their users {a!r} and {b!r}"
-    late = next((a, b) for a, b in pairs if order.after(b) & order.bit[a])
-    early = next((a, b) for a, b in pairs if order.after(a) & order.bit[b])
+    late = next(((a, b) for a, b in pairs if order.after(b) & order.bit[a]), None)
+    early = next(((a, b) for a, b in pairs if order.after(a) & order.bit[b]), None)
+    if late is None or early is None:
+        # One comes wholly before the other, which its life does not allow.
+        a, b = pairs[0]
+        before, behind = (one, other) if late is None else (other, one)
+        stays = f"{before.name!r} stays to the end" if before.to_end else f"{behind.name!r} is there from the start"
+        return a, b, f"{before.name!r} has the earlier users, and {stays}"
     why = f"{early[0]!r} comes before {early[1]!r} and {late[0]!r} after {late[1]!r}"
     return late[0], late[1], why

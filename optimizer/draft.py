@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hexloom.optimizer.errors import InvalidInputError
 
@@ -60,7 +60,8 @@ class ModeDraft:
 class OpDraft:
     """One op; ``after`` and ``buffers`` are names inside the task, ``in_place`` those of its buffers it overwrites.
 
-    ``regions`` are what it touches in DDR.
+    ``may_overwrite`` are pairs of its buffers: the first may take the address of the second. ``regions`` are what it
+    touches in DDR.
     """
 
     name: str
@@ -73,6 +74,7 @@ class OpDraft:
     pieces: int = 1
     regions: tuple[Region, ...] = ()
     in_place: tuple[str, ...] = ()
+    may_overwrite: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class BufferDraft:
     align_bytes: int
     granule_bytes: int = 1
     address: int | None = None
-    resident: bool = False
+    resident: bool | Literal["from_start", "to_end"] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,12 +60,9 @@ def _lives(schedule: Schedule) -> list[tuple[int, int]]:
     rank = {moment: k for k, moment in enumerate(moments)}
     lives = []
     for b in schedule.problem.buffers:
-        if b.resident:
-            lives.append((-1, len(moments) + 1))
-        elif b.ops:
-            lives.append((min(rank[times[op].start] for op in b.ops), max(rank[times[op].observed] for op in b.ops)))
-        else:
-            lives.append((0, 0))
+        born = min((rank[times[op].start] for op in b.ops), default=0)
+        died = max((rank[times[op].observed] for op in b.ops), default=0)
+        lives.append((-1 if b.from_start else born, len(moments) + 1 if b.to_end else died))
     return lives
 
 
@@ -106,7 +103,7 @@ def lost_double_buffering(problem: Problem, acting: Rule, makespan: Moment, bott
 def _two_tiles(problem: Problem) -> int | None:
     """Return the fewest bytes for two tiles of a stage at once where no stage has two that fit; None: there is room."""
     available = problem.scratchpad.available_bytes
-    resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
+    resident = sum(b.occupied_bytes for b in problem.buffers if b.always)
     stages: dict[tuple[str, str], list[set[int]]] = {}
     for i, op in enumerate(problem.ops):
         mine = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from hexloom.formulations.memory import still_overwriting
 from hexloom.formulations.problem import Buffer, Engine, Mode, Precedence, Problem, Rule, Scratchpad, Use, slows
 from hexloom.formulations.shares import amount_in_words, engine_in_words
 
@@ -109,7 +110,7 @@ def keeping(problem: Problem, kept: Iterable[Group]) -> Problem:
     keep = set(kept)
     engines = {engine.name for engine in problem.engines if Group("engine", (engine.name,)) in keep}
     modes = _Modes(problem, engines, {g.names[0] for g in keep if g.kind == "channel"})
-    buffers = tuple(_pinned(b, keep) for b in problem.buffers if Group("buffer", (b.name,)) in keep)
+    buffers = still_overwriting(_pinned(b, keep) for b in problem.buffers if Group("buffer", (b.name,)) in keep)
     edges = tuple(e for e in problem.precedences if _kept_edge(problem, e, keep))
     deadlines = {g.names[0] for g in keep if g.kind == "deadline"}
     concerned = _concerned(problem, deadlines, buffers, edges)

@@ -100,7 +100,7 @@ LISTED = 12
 
 def shortfall_message(problem: Problem, found: Shortfall, what: str | None = None) -> str:
     """Return ``found`` in words, without levers; ``what`` asks, if not the op."""
-    what = what or (f"op {found.op!r}" if found.op is not None else "the resident buffers")
+    what = what or (f"op {found.op!r}" if found.op is not None else _at_an_edge(problem, found))
     if found.kind == "units" and found.resource in problem.shares:
         need, have = (amount_in_words(problem, found.resource, amount) for amount in (found.need, found.have))
         return f"{what} needs {need} of {engine_in_words(problem, found.resource)} at once, which has {have}"
@@ -125,6 +125,15 @@ def shortfall_message(problem: Problem, found: Shortfall, what: str | None = Non
     if found.kind == "search":
         return f"no {found.resource} exists: searched to the end"
     return _bytes_message(problem, found, what)
+
+
+def _at_an_edge(problem: Problem, found: Shortfall) -> str:
+    """Return what needs bytes while no op runs."""
+    held = {name for name, _, _ in found.holders}
+    lives = {buffer.resident for buffer in problem.buffers if buffer.name in held} - {True, False}
+    if not lives:
+        return "the resident buffers"
+    return "what is alive from the start" if "from_start" in lives else "what is alive at the end"
 
 
 def _bytes_message(problem: Problem, found: Shortfall, what: str) -> str:

@@ -141,7 +141,10 @@ class Levers:
         """Levers of an op whose buffers do not fit together: smaller ones, or pieces."""
         buffers = {b.name: b for b in self.problem.buffers}
         own = [buffers[name] for name, _, _ in found.holders if not buffers[name].resident]
-        room = found.have - sum(b.occupied_bytes for b in self.problem.buffers if b.resident)
+        held = {name for name, _, _ in found.holders}
+        room = found.have - sum(
+            b.occupied_bytes for b in buffers.values() if b.always or (b.resident and b.name in held)
+        )
         pieces = pieces_needed(own, room)
         if pieces is None:
             yield Lever(text=f"free {format_bytes(found.short)}")

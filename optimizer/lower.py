@@ -134,6 +134,7 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
             if op.regions:
                 accesses.append(Access(ops=(name,), regions=op.regions))
         accesses += _overwritten(draft, prefix)
+        over = {new: prefix + old for op in draft.ops for new, old in op.may_overwrite}
         buffers += [
             Buffer(
                 name=prefix + b.name,
@@ -143,9 +144,11 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
                 granule_bytes=b.granule_bytes,
                 address=b.address,
                 resident=b.resident,
+                overwrites=over.get(b.name),
             )
             for b in draft.buffers
         ]
+    buffers += _reserved(workload, machine, ops)
     engines = engines_of(workload, machine, ops)
     problem = Problem(
         name=workload.name,
@@ -169,6 +172,24 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
         for task, draft in drafts.items()
     )
     return Lowered(problem, loops, ordered.notes)
+
+
+def _reserved(workload: Workload, machine: Machine, ops: list[Op]) -> Iterable[Buffer]:
+    """Return buffers without content for what somebody else holds of the scratchpad for a while."""
+    known = {op.name for op in ops}
+    for k, held in enumerate(workload.reserved):
+        edges = tuple(name for name in (held.from_, held.until) if name is not None)
+        for name in edges:
+            if name not in known:
+                raise InvalidInputError(f"reserved {held.bytes} B: there is no op {name!r}{did_you_mean(name, known)}")
+        yield Buffer(
+            name=f"reserved.{k}",
+            size_bytes=held.bytes,
+            ops=tuple(dict.fromkeys(edges)),
+            align_bytes=machine.vtcm.align_bytes.whole if held.address is None else 1,
+            address=held.address,
+            resident="from_start" if held.from_ is None else "to_end" if held.until is None else False,
+        )
 
 
 def _overwritten(draft: TaskDraft, prefix: str) -> Iterable[Access]:

@@ -96,12 +96,21 @@ def address_orders(problem: Problem, decision: Decision) -> list[tuple[int, int]
     """Return (last users, first users) pairs of buffers that share addresses, direct successors only.
 
     A sweep over the actions keeps, for every address range, the buffer that had it last.
+
+    Raises
+    ------
+    PlanError
+        When what is there from the start comes to lie on something else, or something on what stays to the end.
     """
     position = {action: k for k, action in enumerate(decision.actions) if action >= 0}
     users = [sorted({problem.op_index[name] for name in b.ops}, key=lambda i: position[i]) for b in problem.buffers]
     born = sorted(
         (b for b, u in enumerate(users) if u and _takes_bytes(problem.buffers[b])),
-        key=lambda b: position[users[b][0]],
+        # Of two that one op brings to life, the one that overwrites is the later.
+        key=lambda b: (
+            -1 if problem.buffers[b].from_start else position[users[b][0]],
+            problem.buffers[b].overwrites is not None,
+        ),
     )
     holders: list[tuple[int, int, int]] = []
     orders: list[tuple[int, int]] = []
@@ -113,6 +122,11 @@ def address_orders(problem: Problem, decision: Decision) -> list[tuple[int, int]
             if low >= end or high <= start:
                 left.append((low, high, old))
                 continue
+            if problem.buffers[old].to_end or problem.buffers[b].from_start:
+                raise PlanError(
+                    f"buffer {problem.buffers[b].name!r} is decided to follow {problem.buffers[old].name!r}, but they "
+                    "are alive together at the start or at the end"
+                )
             sinks = _extremes(users[old], problem.successors)
             sources = _extremes(users[b], problem.predecessors)
             orders += [(x, y) for x in sinks for y in sources if x != y]
@@ -127,7 +141,7 @@ def address_orders(problem: Problem, decision: Decision) -> list[tuple[int, int]
 
 
 def _takes_bytes(buffer: Buffer) -> bool:
-    return not buffer.resident and buffer.occupied_bytes > 0
+    return not buffer.always and buffer.occupied_bytes > 0
 
 
 def _extremes(ops: Iterable[int], toward: Sequence[Sequence[int]]) -> list[int]:

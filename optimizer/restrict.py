@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import contracted, moments_of, share_flows
-from hexloom.formulations.packing.fixed_times import pack
+from hexloom.formulations.packing.fixed_times import pack, pack_over, possible_takeovers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,21 +84,25 @@ def with_waits(problem: Problem, modes: Sequence[int], loop: Sequence[int]) -> t
 
 
 def _late_sharing(problem: Problem, actions: Sequence[int]) -> tuple[int, ...] | None:
-    """Pack with lifetimes in action positions, stretched beyond their end as far as the capacity allows."""
+    """Pack with lifetimes in action positions, stretched beyond their end as far as the capacity allows.
+
+    Where even the lives alone do not fit, what may be overwritten is.
+    """
     position = {action: k for k, action in enumerate(actions)}
     lives: list[tuple[int, int]] = []
     for buffer in problem.buffers:
         users = [problem.op_index[name] for name in buffer.ops]
-        if buffer.resident:
-            lives.append((-1, len(actions) + 1))
-        elif users:
-            ends = [position.get(~i, position[i]) for i in users]
-            lives.append((min(position[i] for i in users), max(ends) + 1))
-        else:
-            lives.append((0, 0))
+        born = min((position[i] for i in users), default=0)
+        died = max((position.get(~i, position[i]) + 1 for i in users), default=0)
+        lives.append((-1 if buffer.from_start else born, len(actions) + 1 if buffer.to_end else died))
     stretch = len(actions)
     while True:
         offsets = pack(problem, [(born, died + stretch if died > born else died) for born, died in lives])
-        if offsets is not None or stretch == 0:
+        if offsets is not None:
             return offsets
+        if stretch == 0:
+            break
         stretch //= 2
+    start = [position[i] for i in range(len(problem.ops))]
+    known = [position.get(~i, position[i]) + 1 for i in range(len(problem.ops))]
+    return pack_over(problem, lives, possible_takeovers(problem, start, known)) if problem.takeovers else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.memory import still_overwriting
 from hexloom.formulations.problem import Buffer, Mode, Op, Precedence, Problem
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def cut(problem: Problem, names: Collection[str], pieces: int) -> Problem:
         for k in range(pieces):
             changed = {"name": f"{b.name}#{k}", "size_bytes": -(-b.size_bytes // pieces), "address": None}
             buffers.append(b.model_copy(update={**changed, "ops": tuple(f"{name}#{k}" for name in b.ops)}))
-    return with_parts(problem, ops=tuple(ops), precedences=tuple(edges), buffers=tuple(buffers))
+    return with_parts(problem, ops=tuple(ops), precedences=tuple(edges), buffers=still_overwriting(buffers))
 
 
 def with_parts(problem: Problem, **changes: object) -> Problem:

@@ -16,7 +16,15 @@ from hexloom.hwmodels.plain_data import PlainLoader, extent_fault, unreadable
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Copy, Explicit, Gemv, MatmulW4A16, RmsNorm
 from hexloom.optimizer.kernels.explicit_spec import UserEngine
-from hexloom.optimizer.kernels.spec import Factor, GigabytesPerSecond, Microseconds, Name, Spec, explain
+from hexloom.optimizer.kernels.spec import (
+    Bytes,
+    Factor,
+    GigabytesPerSecond,
+    Microseconds,
+    Name,
+    Spec,
+    explain,
+)
 
 LONGEST_FLOW_YAML = 100_000
 """Characters up to which text that begins like JSON, and is none, is tried as YAML."""
@@ -69,12 +77,31 @@ class Slows(Spec):
     factor: Factor
 
 
+class Reserved(Spec):
+    """Scratchpad bytes that somebody else holds until the end of op ``until``, or from the start of op ``from`` on.
+
+    With both it is held between the two. Ops are called as in the plan: ``task/op``, or ``op`` where there is one task.
+    """
+
+    bytes: Annotated[Bytes, Field(ge=1)]
+    until: Name | None = None
+    from_: Name | None = Field(default=None, alias="from")
+    address: Bytes | None = None
+
+    @model_validator(mode="after")
+    def _has_an_edge(self) -> Self:
+        if self.until is None and self.from_ is None:
+            raise ValueError("say 'until' or 'from' which op it is held; what is held throughout is a resident buffer")
+        return self
+
+
 class Workload(Spec):
     """Tasks whose inputs are ready and that do not depend on each other.
 
     ``hw`` is the machine when none is named beside the file; ``tick_us`` forces the length of a tick. ``channels`` and
     ``interference`` say what else than engines and DDR the ops share. ``hazards``: whether ops that touch the
-    same bytes and that nothing orders are refused, ordered as they stand in the file, or only noted.
+    same bytes and that nothing orders are refused, ordered as they stand in the file, or only noted. ``reserved`` is
+    what the plan may have of the scratchpad only for a part of the time.
     """
 
     schema_: Literal["hexloom.workload/1"] = Field(default="hexloom.workload/1", alias="schema")
@@ -86,6 +113,7 @@ class Workload(Spec):
     channels: tuple[UserChannel, ...] = ()
     interference: tuple[Slows, ...] = ()
     hazards: Literal["refuse", "order", "report"] = "refuse"
+    reserved: tuple[Reserved, ...] = ()
     tasks: tuple[Task, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -129,7 +157,8 @@ class Workload(Spec):
 
     def to_json(self) -> str:
         """Return the canonical JSON of the workload."""
-        return self.model_dump_json(by_alias=True, exclude_defaults=False)
+        # What is newer than the format is left out where it says nothing: digests stay what they were.
+        return self.model_dump_json(by_alias=True, exclude=None if self.reserved else {"reserved"})
 
     @classmethod
     def from_json(cls, text: str) -> Workload:

@@ -9,8 +9,8 @@ Nothing here is shared with the product but the data of `Problem`. The class sea
   observable.
 * Ops between their start and their known end never hold more of a share than there is, nor, where channels are rigid,
   demand more of a channel than its capacity. What is given back is observed as an end.
-* A buffer has its address from the start of its first op to the observed end of its last. One that is never alive
-  needs an address inside the scratchpad all the same.
+* A buffer has its address from the start of its first op to the observed end of its last; one that is resident, before
+  the first op, after the last op, or both. One that is never alive needs an address inside the scratchpad all the same.
 * No op is known to end after its deadline.
 * Transfers take their pipes in order of issue; one that finds its pipes taken lets later ones pass. All that happens
   at one instant happens before the next transfer is chosen.
@@ -176,6 +176,10 @@ class _Search:
         self.room = max(0, problem.scratchpad.total_bytes - problem.scratchpad.reserved_bytes)
         self.size = [_size(b) for b in problem.buffers]
         self.users = [sorted({at[name] for name in b.ops}) for b in problem.buffers]
+        names = [b.name for b in problem.buffers]
+        self.over = {k: names.index(b.overwrites) for k, b in enumerate(problem.buffers) if b.overwrites is not None}
+        self.early = [b.resident in (True, "from_start") for b in problem.buffers]
+        self.late = [b.resident in (True, "to_end") for b in problem.buffers]
         self.buffers_of = [[b for b, users in enumerate(self.users) if i in users] for i in range(n)]
         self.tail = [0] * n
         self.shortest = [min(_duration(m) for m in op.modes) for op in problem.ops]
@@ -254,8 +258,8 @@ class _Search:
         # What is never alive needs a legal address all the same.
         if not all(any(True for _ in self._addresses(b, base.places)) for b in range(len(base.places))):
             return
-        residents = [b for b, buffer in enumerate(problem.buffers) if buffer.resident]
-        yield from (base._replace(places=places) for places in self._placements(base.places, residents))
+        early = [b for b, there in enumerate(self.early) if there]
+        yield from (base._replace(places=places) for places in self._placements(base.places, early))
 
     def _side_by_side(self) -> tuple[int, ...] | None:
         """Addresses at which every buffer could live all the time, if a plain attempt finds them."""
@@ -346,7 +350,7 @@ class _Search:
     def _actions(self, state: State, now: int, path: Step | None) -> Iterator[tuple[State, Step]]:
         for i, (phase, m, _) in enumerate(state.ops):
             if phase == FRESH:
-                if all(state.ops[b][0] == OVER for b in self.before[i]):
+                if all(state.ops[b][0] == OVER for b in self.before[i]) and not self._too_early(state, i):
                     yield from self._starts(state, i, now, path)
             elif phase in (QUEUED, FLYING, ARRIVED):
                 lane = self._owner(self.problem.ops[i].modes[m])
@@ -354,6 +358,13 @@ class _Search:
                     lanes = _with(state.lanes, {lane: -1 - i})
                     blocked = state._replace(lanes=lanes, released=state.released - {lane})
                     yield blocked, Step(~i, now, m, (), (), (), (), path)
+
+    def _too_early(self, state: State, i: int) -> bool:
+        """Whether op ``i`` needs a buffer that is being written over another, which is still read."""
+        return any(
+            i in self.users[b] and self.size[b] and state.places[a] >= 0 and state.places[a] == state.places[b]
+            for b, a in self.over.items()
+        )
 
     def _owner(self, mode: Mode) -> int:
         assert mode.dma is not None
@@ -397,11 +408,24 @@ class _Search:
             yield state.places
             return
         born = [
-            b
-            for b in self.buffers_of[i]
-            if not self.problem.buffers[b].resident and all(state.ops[u][0] == FRESH for u in self.users[b])
+            b for b in self.buffers_of[i] if not self.early[b] and all(state.ops[u][0] == FRESH for u in self.users[b])
         ]
         yield from self._placements(state.places, born)
+        # What may overwrite a buffer whose other users are all over can also lie there.
+        olds = {b: a for b in born if (a := self.over.get(b)) is not None and state.places[a] >= 0 and self.size[b]}
+        free = {b: a for b, a in olds.items() if all(state.ops[u][0] == OVER for u in self.users[a] if u != i)}
+        for chosen in (some for n in range(1, len(free) + 1) for some in combinations(free, n)):
+            if len({free[b] for b in chosen}) < len(chosen):
+                continue
+            places = list(state.places)
+            for b in chosen:
+                places[b] = places[free[b]]
+            buffers = self.problem.buffers
+            legal = (
+                buffers[b].address in (None, places[b]) and places[b] % buffers[b].align_bytes == 0 for b in chosen
+            )
+            if all(legal):
+                yield from self._placements(tuple(places), [b for b in born if b not in chosen])
 
     def _unit_choices(self, state: State, mode: Mode) -> Iterator[tuple[tuple[int, ...], ...]]:
         """Ids per use; of alike units only one choice."""
@@ -474,7 +498,7 @@ class _Search:
                 if ops[i][0] == OVER:
                     seen.append(i)
                     for b in self.buffers_of[i]:
-                        if not self.problem.buffers[b].resident and all(ops[u][0] == OVER for u in self.users[b]):
+                        if not self.late[b] and all(ops[u][0] == OVER for u in self.users[b]):
                             places[b] = -1
         return State(
             tuple(ops),
@@ -620,6 +644,11 @@ def shared_bytes(problem: Problem, plan: Plan) -> list[tuple[Buffer, Buffer]]:
     ]
 
 
+def written_over(plan: Plan, old: Buffer, new: Buffer) -> bool:
+    """Whether ``new`` lies where ``old`` does, as it may."""
+    return new.overwrites == old.name and plan.addresses[old.name] == plan.addresses[new.name]
+
+
 def plan_faults(problem: Problem, plan: Plan, *, rigid: bool = False) -> list[str]:
     """Return what can go wrong with a plan under some timing, one line each: the rules, checked plainly."""
     found = _address_faults(problem, plan)
@@ -685,10 +714,14 @@ def plan_faults(problem: Problem, plan: Plan, *, rigid: bool = False) -> list[st
     found += [f"{e.after} does not wait for {e.before}" for e in problem.precedences if not ordered(e.before, e.after)]
     for first, second in shared_bytes(problem, plan):
         apart = any(
-            all(ordered(x, y) for x in before.ops for y in after.ops)
+            before.resident not in (True, "to_end")
+            and after.resident not in (True, "from_start")
+            and all(
+                ordered(x, y) or (x == y and written_over(plan, before, after)) for x in before.ops for y in after.ops
+            )
             for before, after in ((first, second), (second, first))
         )
-        if first.resident or second.resident or not apart:
+        if not apart:
             found.append(f"{first.name} and {second.name} share bytes without an order")
     return found
 
@@ -768,11 +801,18 @@ def time_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes], *, r
     last = max(max(t.observed, t.end) for t in times.values())
     for first, second in shared_bytes(problem, plan):
         spans = [
-            (0, last)
-            if b.resident
-            else (min(times[name].start for name in b.ops), max(times[name].observed for name in b.ops))
+            (
+                0 if b.resident in (True, "from_start") else min(times[name].start for name in b.ops),
+                last if b.resident in (True, "to_end") else max(times[name].observed for name in b.ops),
+            )
             for b in (first, second)
         ]
+        for k, (old, new) in enumerate(((first, second), (second, first))):
+            if written_over(plan, old, new):
+                # Nothing is new but what the common op has written by its end.
+                (both,) = set(old.ops) & set(new.ops)
+                later = [times[name].start for name in new.ops if name != both]
+                spans[1 - k] = (min([times[both].observed, *later]), spans[1 - k][1])
         if max(start for start, _ in spans) < min(end for _, end in spans):
             found.append(f"{first.name} and {second.name} share bytes while both are alive")
     return found

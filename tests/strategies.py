@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
 
 from hypothesis import strategies as st
 
@@ -147,18 +148,39 @@ def scratchpad_buffers(draw: DrawFn, names: Sequence[str], most: int) -> tuple[t
         pin = None
         if draw(st.integers(0, 3)) == 3:
             pin = align * draw(st.integers(0, 8 // align))
+        users = tuple(draw(st.lists(st.sampled_from(names), min_size=0, max_size=3, unique=True)))
+        lives = (False, False, False, False, True, *(("from_start", "to_end") if users else ()))
         buffers.append(
             Buffer(
                 name=f"b{k}",
                 size_bytes=draw(st.integers(0, 5)),
-                ops=tuple(draw(st.lists(st.sampled_from(names), min_size=0, max_size=3, unique=True))),
+                ops=users,
                 align_bytes=align,
                 granule_bytes=draw(st.sampled_from((1, 1, 2, 4))),
                 address=pin,
-                resident=draw(st.integers(0, 5)) == 5,
+                resident=draw(st.sampled_from(lives)),
             )
         )
-    return tuple(buffers), Scratchpad(total_bytes=available + reserved, reserved_bytes=reserved)
+    found = draw(overwriting(tuple(buffers)))
+    return found, Scratchpad(total_bytes=available + reserved, reserved_bytes=reserved)
+
+
+@st.composite
+def overwriting(draw: DrawFn, buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    """Sometimes a buffer may take the address of a larger one that a common op reads."""
+    found = list(buffers)
+    for k, new in enumerate(buffers):
+        for old in buffers:
+            common = set(new.ops) & set(old.ops)
+            smaller = new.occupied_bytes <= old.occupied_bytes
+            lives = old.resident not in (True, "to_end") and new.resident not in (True, "from_start")
+            mutual = any(b.name == old.name and b.overwrites == new.name for b in found)
+            if old is new or len(common) != 1 or not smaller or not lives or mutual:
+                continue
+            if draw(st.booleans()):
+                found[k] = new.model_copy(update={"overwrites": old.name})
+                break
+    return tuple(found)
 
 
 def problems(
@@ -240,5 +262,50 @@ def held_through(draw: DrawFn) -> Problem:
         precedences=tuple(edges),
         buffers=tuple(buffers),
         scratchpad=Scratchpad(total_bytes=draw(st.integers(5, 9))),
+        entry_ticks=draw(st.sampled_from((0, 0, 2))),
+    )
+
+
+@st.composite
+def chains_in_place(draw: DrawFn) -> Problem:
+    """One or two chains in which each op reads what the last one wrote, and may write its own result there."""
+    engines = tuple(Engine(name=f"w{k}", units=draw(st.integers(1, 2))) for k in range(2))
+    ops: list[Op] = []
+    edges: list[Precedence] = []
+    buffers: list[Buffer] = []
+
+    def op(name: str) -> str:
+        ticks = draw(st.sampled_from((1, 2, 3, 3, 0)))
+        engine = draw(st.sampled_from(engines)).name
+        mode = Mode(uses=(Use(engine=engine, ticks=ticks),), latency_ticks=ticks + draw(st.sampled_from((0, 0, 1))))
+        ops.append(Op(name=name, task=name[0], modes=(mode,)))
+        return name
+
+    for chain in "ab"[: draw(st.integers(1, 2))]:
+        steps = [op(f"{chain}{k}") for k in range(draw(st.integers(2, 3)))]
+        edges += [Precedence(before=one, after=other) for one, other in pairwise(steps)]
+        extra = [op(f"{chain}x")] if len(ops) < 6 and draw(st.booleans()) else []
+        if extra and draw(st.booleans()):
+            edges.append(Precedence(before=steps[0], after=extra[0]))
+        size = draw(st.integers(2, 4))
+        for k, step in enumerate(steps):
+            size = size if k == 0 else draw(st.integers(1, size))
+            lives: tuple[bool | Literal["from_start", "to_end"], ...] = (False, False, "to_end")
+            buffers.append(
+                Buffer(
+                    name=f"{chain}{k}.out",
+                    size_bytes=size,
+                    ops=(step, *steps[k + 1 : k + 2], *(extra if k == 0 else ())),
+                    align_bytes=draw(st.sampled_from((1, 1, 1, 2))),
+                    overwrites=f"{chain}{k - 1}.out" if k and draw(st.integers(0, 4)) else None,
+                    resident=draw(st.sampled_from(lives)) if k == len(steps) - 1 else False,
+                )
+            )
+    return Problem(
+        engines=engines,
+        ops=tuple(ops),
+        precedences=tuple(edges),
+        buffers=tuple(buffers),
+        scratchpad=Scratchpad(total_bytes=draw(st.integers(3, 9))),
         entry_ticks=draw(st.sampled_from((0, 0, 2))),
     )

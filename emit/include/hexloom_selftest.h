@@ -330,11 +330,22 @@ static int hexloom_is_before(const hexloom_walk *w, uint32_t a, uint32_t b) {
 }
 
 static int hexloom_all_before(const hexloom_walk *w, uint32_t one, uint32_t other) {
+  const hexloom_buffer *a = &w->view->buffers[one];
+  const hexloom_buffer *b = &w->view->buffers[other];
+  const int over = (b->flags & HEXLOOM_BUFFER_OVERWRITES) != 0u && a->offset == b->offset && b->bytes <= a->bytes;
   uint32_t x, y;
   for (x = w->first_use[one]; x != HEXLOOM_NONE; x = w->next_use[x])
     for (y = w->first_use[other]; y != HEXLOOM_NONE; y = w->next_use[y])
-      if (!hexloom_is_before(w, w->user[x], w->user[y])) return 0;
+      if (!(over && w->user[x] == w->user[y]) && !hexloom_is_before(w, w->user[x], w->user[y])) return 0;
   return 1;
+}
+
+/* Whether buffer `one` is over before buffer `other` begins. */
+static int hexloom_hands_over(const hexloom_walk *w, uint32_t one, uint32_t other) {
+  const hexloom_buffer *buffers = w->view->buffers;
+  if ((buffers[one].flags & HEXLOOM_BUFFER_TO_END) != 0u) return 0;
+  if ((buffers[other].flags & HEXLOOM_BUFFER_FROM_START) != 0u) return 0;
+  return hexloom_all_before(w, one, other);
 }
 
 static hexloom_verdict hexloom_check_overlaps(const hexloom_walk *w) {
@@ -352,7 +363,7 @@ static hexloom_verdict hexloom_check_overlaps(const hexloom_walk *w) {
         if (idle_a || idle_b) continue;
         return hexloom_say("a buffer lies on a resident one", (b->flags & HEXLOOM_BUFFER_RESIDENT) ? i : k);
       }
-      if (!hexloom_all_before(w, i, k) && !hexloom_all_before(w, k, i))
+      if (!hexloom_hands_over(w, i, k) && !hexloom_hands_over(w, k, i))
         return hexloom_say("two buffers share addresses and may be alive together; the first is", i);
     }
   return hexloom_say(NULL, 0u);

@@ -46,6 +46,9 @@
 #define HEXLOOM_TASK_ASYNC (1u)      /* task flag */
 #define HEXLOOM_BUFFER_RESIDENT (1u) /* buffer flag: alive for the whole run */
 #define HEXLOOM_BUFFER_PINNED (2u)   /* buffer flag: the address was given */
+#define HEXLOOM_BUFFER_FROM_START (4u) /* buffer flag: alive before the first task */
+#define HEXLOOM_BUFFER_TO_END (8u)     /* buffer flag: alive after the last task */
+#define HEXLOOM_BUFFER_OVERWRITES (16u) /* buffer flag: its first task reads what lies there, and overwrites it */
 
 /* What the tables are. The checksum is the CRC-32 (reflected, 0xEDB88320) of this record with a checksum of zero,
  * followed by tasks, operands, waits, events, queues, entries, buffers and bindings. */

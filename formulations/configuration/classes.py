@@ -168,16 +168,16 @@ class _Memory:
 
     A buffer lives while any of its users runs, and while an op runs that has a user before and a user after it. If
     the ops that keep it alive make up whole classes it is shared: its bytes count once for all of them. If not, each
-    of these ops counts an equal share of it, so small that no set of them counts more than the whole. Resident
-    buffers are always there.
+    of these ops counts an equal share of it, so small that no set of them counts more than the whole. Buffers
+    that are always resident take their room; of other resident ones only the life among their users counts.
     """
 
     def __init__(self, problem: Problem, order: Order, partition: Sequence[tuple[int, ...]]) -> None:
         pad = problem.scratchpad.available_bytes
-        self.room = pad - sum(b.occupied_bytes for b in problem.buffers if b.resident)
+        self.room = pad - sum(b.occupied_bytes for b in problem.buffers if b.always)
         self._shared: list[list[int]] = [[] for _ in partition]
         self._own = [0] * len(partition)
-        moving = [b for b, buffer in enumerate(problem.buffers) if not buffer.resident and buffer.occupied_bytes > 0]
+        moving = [b for b, buffer in enumerate(problem.buffers) if not buffer.always and buffer.occupied_bytes > 0]
         if sum(problem.buffers[b].occupied_bytes for b in moving) <= self.room:
             return
         home = {i: c for c, ops in enumerate(partition) for i in ops}
@@ -205,7 +205,7 @@ class _Memory:
 
 def keep_alive(problem: Problem, order: Order, b: int) -> list[int]:
     """Return the ops during which buffer ``b`` is alive, whatever the schedule."""
-    users = sorted({problem.op_index[name] for name in problem.buffers[b].ops})
+    users = sorted(problem.needed_by[b])
     if len(problem.ops) > LIVE_LIMIT:
         return users
     found = []

@@ -18,7 +18,7 @@ class Moves(Protocol):
     grain: float
 
     def first(self, used: int) -> State:
-        """Return the state in which the plan is entered, ``used`` bytes being held for ever."""
+        """Return the state in which the plan is entered, ``used`` bytes being held from the start."""
 
     def start(self, state: State, i: int, m: int, way: Way, lanes: tuple[tuple[int, ...], ...]) -> None:
         """Let op ``i`` begin in mode ``m`` on ``lanes``, per ask of the mode."""

@@ -36,7 +36,7 @@ def packed(tables: Tables, state: State) -> tuple[int, ...] | None:
     end = state.rank + 1
     lives = []
     for b, buffer in enumerate(tables.problem.buffers):
-        lives.append((0, end) if buffer.resident else (state.born[b], state.died[b]))
+        lives.append((0 if buffer.from_start else state.born[b], end if buffer.to_end else state.died[b]))
     return pack(tables.problem, lives)
 
 

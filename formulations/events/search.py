@@ -112,8 +112,11 @@ def search_events(
 ) -> EventFound:
     """Find the best event-driven plan that is shorter than ``incumbent``, or prove that there is none.
 
-    ``evaluate`` simulates under the same ``rule``. ``rigid`` and ``none`` are one here: nothing slows an op.
+    ``evaluate`` simulates under the same ``rule``. ``rigid`` and ``none`` are one here: nothing slows an op. Where a
+    buffer may overwrite another one nothing is searched: a state does not know who lies on whom.
     """
+    if problem.takeovers:
+        return EventFound(incumbent, False, False, False, 0)
     tables = Tables(problem, heads_tails)
     speeds = Speeds(problem, rule)
     sharing = any(speeds.load_of(mode) != NOT_SHARING for op in problem.ops for mode in op.modes)
@@ -155,7 +158,7 @@ class _Search:
         self.offsets: tuple[int, ...] | None = None
         self.count_bytes = False
         self.options: list[list[int]] | None = None
-        self.resident_places: tuple[tuple[int, int], ...] = ()
+        self.first_places: tuple[tuple[int, int], ...] = ()
         self.unpacked: float = FAR
         """The shortest run that was dropped because its buffers found no addresses."""
         self.doubtful = False
@@ -176,18 +179,17 @@ class _Search:
     def _run(self) -> None:
         """Search depth first, the most promising state first."""
         tables = self.tables
-        residents = [b for b, buffer in enumerate(tables.problem.buffers) if buffer.resident and tables.size[b]]
-        used = sum(tables.size[b] for b in residents)
+        used = sum(tables.size[b] for b in tables.from_start)
         if self.count_bytes and used > tables.capacity:
             return
         roots: Iterable[tuple[tuple[int, int], ...]] = ((),)
         if self.options is not None:
-            roots = placements(tables, self.options, {}, residents)
+            roots = placements(tables, self.options, {}, tables.from_start)
         stack: list[tuple[float, State]] = []
         for placed in roots:
             state = self.moves.first(used)
             state.places = dict(placed)
-            self.resident_places = placed
+            self.first_places = placed
             stack.append((self.moves.least_end(state), state))
             self._drain(stack)
 
@@ -368,7 +370,7 @@ class _Search:
     def _offsets(self, state: State) -> tuple[int, ...] | None:
         if self.options is None:
             return self.offsets if self.offsets is not None else packed(self.tables, state)
-        places = dict(self.resident_places)
+        places = dict(self.first_places)
         step = state.path
         while step is not None:
             places.update(step.places)

@@ -112,7 +112,7 @@ class State:
 
 
 def first_state(tables: Tables, used: int) -> State:
-    """Return the state in which the plan is entered, ``used`` bytes being held for ever."""
+    """Return the state in which the plan is entered, ``used`` bytes being held from the start."""
     state = State.__new__(State)
     n = tables.n
     state.phase, state.when, state.mode = [FRESH] * n, [0] * n, [0] * n
@@ -123,7 +123,7 @@ def first_state(tables: Tables, used: int) -> State:
     buffers = len(tables.size)
     state.born, state.died = [0] * buffers, [0] * buffers
     state.path = None
-    state.alive, state.used, state.rank = 0, used, 1
+    state.alive, state.used, state.rank = sum(1 << b for b in tables.from_start), used, 1
     state.now, state.over, state.fresh = tables.problem.entry_ticks, 0, tables.full
     state.seen = state.released = state.returned = 0
     state.freed, state.entry, state.late = False, True, False

@@ -96,10 +96,11 @@ class Tables:
         # Zero-byte buffers need an address but hold none.
         self.size = [b.occupied_bytes for b in problem.buffers]
         self.capacity = problem.scratchpad.available_bytes
-        self.users = [sum(1 << problem.op_index[name] for name in set(b.ops)) for b in problem.buffers]
+        # What stays to the end has one user more, who is never over.
+        self.users = [sum(1 << problem.op_index[name] for name in set(b.ops)) | b.to_end << n for b in problem.buffers]
+        self.from_start = [b for b, buffer in enumerate(problem.buffers) if buffer.from_start and self.size[b]]
         self.buffers_of = [
-            tuple(b for b in mine if not problem.buffers[b].resident and self.size[b] > 0)
-            for mine in problem.op_buffers
+            tuple(b for b in mine if not problem.buffers[b].always and self.size[b] > 0) for mine in problem.op_buffers
         ]
         self.lane_users = self._lane_users()
         self.below = self._below()

@@ -117,7 +117,7 @@ class Working:
         return Course(load, prepare, (*sorted(steps), (float(end), END)))
 
     def first(self, used: int) -> State:
-        """Return the state in which the plan is entered, ``used`` bytes being held for ever."""
+        """Return the state in which the plan is entered, ``used`` bytes being held from the start."""
         plain = first_state(self.tables, used)
         state = WorkingState.__new__(WorkingState)
         for name in State.__slots__:

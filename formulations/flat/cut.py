@@ -95,9 +95,10 @@ def cut(
     placed = times.offsets or {}
     for buffer in problem.buffers:
         users = [problem.op_index[name] for name in buffer.ops]
-        if not users or buffer.resident or max(known[u] for u in users) <= begin:
+        if not users or buffer.always or (max(known[u] for u in users) <= begin and not buffer.to_end):
             continue
-        if min(start[u] for u in users) >= reach + stretch.shift and kept.isdisjoint(users):
+        late = min(start[u] for u in users) >= reach + stretch.shift and not buffer.from_start
+        if late and kept.isdisjoint(users):
             continue
         before = [u for u in users if u not in free and u not in later]
         behind = [u for u in users if u in later]
@@ -107,7 +108,7 @@ def cut(
     buffers = tuple(
         b
         for b, buffer in enumerate(problem.buffers)
-        if buffer.resident or any(problem.op_index[name] in kept for name in buffer.ops)
+        if buffer.always or any(problem.op_index[name] in kept for name in buffer.ops)
     )
     pinned = {b for b in buffers if b in placed and (b in firm or _keeps_address(problem, b, free, later, keep=keep))}
     part = _coarse(_part(problem, times, ops, buffers, pinned))
@@ -115,7 +116,9 @@ def cut(
     counted = frozenset(
         k
         for k, b in enumerate(buffers)
-        if b not in placed and all(problem.op_index[name] in later for name in problem.buffers[b].ops)
+        if b not in placed
+        and not problem.buffers[b].from_start
+        and all(problem.op_index[name] in later for name in problem.buffers[b].ops)
     )
     window = Window(
         begin=begin,
@@ -141,7 +144,7 @@ def _later(times: FlatSolution, free: frozenset[int], begin: int) -> set[int]:
 def _keeps_address(problem: Problem, b: int, free: frozenset[int], later: set[int], *, keep: bool) -> bool:
     users = [problem.op_index[name] for name in problem.buffers[b].ops]
     others = [u for u in users if u not in free]
-    return len(others) == len(users) or any(keep or u not in later for u in others)
+    return len(others) == len(users) or problem.buffers[b].from_start or any(keep or u not in later for u in others)
 
 
 def _meets(i: int, later: set[int], times: FlatSolution, stretch: Stretch) -> bool:

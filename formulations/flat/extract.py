@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import share_flows
-from hexloom.formulations.packing.fixed_times import pack
+from hexloom.formulations.packing.fixed_times import pack, pack_over, possible_takeovers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +64,9 @@ def decision_of(
 def _ranks(problem: Problem, solution: FlatSolution, starts: Sequence[int]) -> list[int]:
     """Return the place of every op in an order by start that dependencies allow, who frees the most bytes first."""
     users = [[problem.op_index[name] for name in buffer.ops] for buffer in problem.buffers]
-    born = [min((starts[u] for u in of), default=0) for of in users]
-    died = [max((solution.known[u] for u in of), default=0) for of in users]
+    lives = list(zip(problem.buffers, users, strict=True))
+    born = [-1 if b.from_start else min((starts[u] for u in of), default=0) for b, of in lives]
+    died = [-1 if b.to_end else max((solution.known[u] for u in of), default=0) for b, of in lives]
 
     def wanted(i: int) -> int:
         bytes_of = ((problem.buffers[b].occupied_bytes, b) for b in problem.op_buffers[i])
@@ -150,17 +151,16 @@ def _offsets(problem: Problem, solution: FlatSolution, moments: list[int]) -> tu
     lives = []
     for buffer in problem.buffers:
         users = [problem.op_index[name] for name in buffer.ops]
-        if buffer.resident:
-            lives.append((-1, len(moments) + 1))
-        elif users:
-            lives.append((min(place[u] for u in users), max(place[~u] for u in users)))
-        else:
-            lives.append((0, 0))
+        born, died = min((place[u] for u in users), default=0), max((place[~u] for u in users), default=0)
+        lives.append((-1 if buffer.from_start else born, len(moments) + 1 if buffer.to_end else died))
     if solution.offsets is not None:
         offsets = tuple(solution.offsets.get(b, buffer.address or 0) for b, buffer in enumerate(problem.buffers))
+        same = {new: op for new, old, op in problem.takeovers if offsets[new] == offsets[old]}
+        lives = [(place[~same[b]], life[1]) if b in same else life for b, life in enumerate(lives)]
         if not _timeless_overlap(problem, solution, lives, offsets):
             return offsets
-    return pack(problem, lives)
+    began, ended = [place[i] for i in range(len(problem.ops))], [place[~i] for i in range(len(problem.ops))]
+    return pack(problem, lives) or pack_over(problem, lives, possible_takeovers(problem, began, ended))
 
 
 def _timeless_overlap(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
     from hexloom.formulations.flat.variables import Affine, FlatVars
+    from hexloom.formulations.memory import Takeover
     from hexloom.formulations.problem import Problem
 
 MOST_USERS = 8
@@ -21,7 +23,8 @@ MOST_USERS = 8
 class Life:
     """Lifetime of one buffer: an interval from the start of its first user to the end of the last.
 
-    ``own`` are the variables made for it, with what they stand for: ``born``, ``died`` or ``size``.
+    ``own`` are the variables made for it, with what they stand for: ``born``, ``died``, ``size``, or ``over``: whether
+    it lies on the buffer that it may overwrite, and lives from the end of the op that uses both.
     """
 
     buffer: int
@@ -51,24 +54,34 @@ def add_lifetimes(
 ) -> list[Life]:
     """Create a lifetime per buffer with ``born <= start(u)`` and ``died >= known(u)`` for every user u.
 
-    Where ``ends`` knows who is first or last, the life begins and ends with these, and needs no variable for it.
+    Where ``ends`` knows who is first or last, the life begins and ends with these, and needs no variable for it. What
+    is alive from the start or to the end is so before time 0 or after ``upper``.
     """
     lives: list[Life] = []
     for b, buffer in enumerate(problem.buffers):
-        if buffer.resident or not buffer.ops or buffer.occupied_bytes == 0:
+        if buffer.always or not buffer.ops or buffer.occupied_bytes == 0:
             continue
         users = [problem.op_index[name] for name in dict.fromkeys(buffer.ops)]
         first, last = ends(problem, users)
-        own = {"size": model.new_int_var(0, upper, f"life:{buffer.name}")}
+        longest = upper + int(buffer.from_start) + int(buffer.to_end)
+        over = next((one for one in problem.takeovers if one.new == b), None)
+        own = {"size": model.new_int_var(0, longest, f"life:{buffer.name}")}
         born: Affine
         died: Affine
-        if first is None:
+        if buffer.from_start:
+            born = -1
+        elif over is not None:
+            born = own["born"] = model.new_int_var(0, upper, f"born:{buffer.name}")
+            own["over"] = _overwriting(model, problem, variables, over, born)
+        elif first is None:
             born = own["born"] = model.new_int_var(0, upper, f"born:{buffer.name}")
             for u in users:
                 model.add(born <= variables.ops[u].start)
         else:
             born = variables.ops[first].start
-        if last is None:
+        if buffer.to_end:
+            died = upper + 1
+        elif last is None:
             died = own["died"] = model.new_int_var(0, upper, f"died:{buffer.name}")
             for u in users:
                 model.add(died >= variables.ops[u].known)
@@ -78,9 +91,31 @@ def add_lifetimes(
     return lives
 
 
+def _overwriting(
+    model: cp_model.CpModel, problem: Problem, variables: FlatVars, one: Takeover, born: cp_model.IntVar
+) -> cp_model.IntVar:
+    """Ensure that who overwrites is the last user of the old buffer and the first of the new one, or that both live.
+
+    ``over => known(x) <= start(op), born <= known(op) <= start(y)`` for other users x of the old and y of the new one;
+    ``not over => born <= start(op)``; ``born <= start(y)`` in any case.
+    """
+    over = model.new_bool_var(f"over:{problem.buffers[one.new].name}")
+    op = variables.ops[one.op]
+    model.add(born <= op.known)
+    model.add(born <= op.start).only_enforce_if(~over)
+    for name in dict.fromkeys(problem.buffers[one.new].ops):
+        if (y := problem.op_index[name]) != one.op:
+            model.add(born <= variables.ops[y].start)
+            model.add(op.known <= variables.ops[y].start).only_enforce_if(over)
+    for name in dict.fromkeys(problem.buffers[one.old].ops):
+        if (x := problem.op_index[name]) != one.op:
+            model.add(variables.ops[x].known <= op.start).only_enforce_if(over)
+    return over
+
+
 def add_bytes(model: cp_model.CpModel, problem: Problem, lives: list[Life]) -> None:
     """Ensure that at any time the bytes alive, residents included, fit: a relaxation of addresses."""
-    resident = sum(b.occupied_bytes for b in problem.buffers if b.resident)
+    resident = sum(b.occupied_bytes for b in problem.buffers if b.always)
     sizes = [problem.buffers[life.buffer].occupied_bytes for life in lives]
     if lives and sum(sizes) + resident > problem.scratchpad.available_bytes:
         model.add_cumulative([life.interval for life in lives], sizes, problem.scratchpad.available_bytes - resident)
@@ -100,7 +135,7 @@ def add_addresses(
     alive = {life.buffer: life.interval for life in lives}
     for b, buffer in enumerate(problem.buffers):
         size = buffer.occupied_bytes
-        if size == 0 or not (buffer.resident or b in alive):
+        if size == 0 or not (buffer.always or b in alive):
             continue
         top = (available - size) // buffer.align_bytes
         unit = model.new_int_var(0, top, f"unit:{buffer.name}")
@@ -112,10 +147,26 @@ def add_addresses(
         row = alive[b] if b in alive else model.new_fixed_size_interval_var(-1, upper + 2, f"all:{buffer.name}")
         rows.append(row)
     model.add_no_overlap_2d(rows, columns)
+    over = {life.buffer: life.own["over"] for life in lives if "over" in life.own}
+    for new, old, _ in problem.takeovers:
+        if new in over:
+            at, there = (units[b] * problem.buffers[b].align_bytes for b in (new, old))
+            model.add(at == there).only_enforce_if(over[new])
     # Two lives of no length never overlap, but an op needs all its buffers at once.
     column = dict(zip(units, columns, strict=True))
     for i, op in enumerate(problem.ops):
-        mine = [column[b] for b in problem.op_buffers[i] if b in column]
-        if len(mine) > 1 and any(mode.duration_ticks == 0 for mode in op.modes):
-            model.add_no_overlap(mine)
+        mine = [b for b in problem.op_buffers[i] if b in column]
+        if len(mine) < 2 or not any(mode.duration_ticks == 0 for mode in op.modes):
+            continue
+        lying = {one.new: one.old for one in problem.takeovers if one.op == i and one.new in over}
+        if not lying:
+            model.add_no_overlap([column[b] for b in mine])
+        for a, b in combinations(mine, 2) if lying else ():
+            new, old = (a, b) if lying.get(a) == b else (b, a)
+            if lying.get(new) == old:
+                at, size = units[new] * problem.buffers[new].align_bytes, problem.buffers[new].occupied_bytes
+                beside = model.new_optional_fixed_size_interval_var(at, size, ~over[new], f"beside:{new}")
+                model.add_no_overlap([beside, column[old]])
+            else:
+                model.add_no_overlap([column[a], column[b]])
     return units

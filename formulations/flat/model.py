@@ -92,7 +92,7 @@ class FlatModel:
                 if not isinstance(mode.chosen, bool):
                     self.model.add_hint(mode.chosen, m == decision.modes[i])
         self.hint_units(decision)
-        self.hint_lives([int(t) for t in simulated.start], [int(t) for t in simulated.ended])
+        self.hint_lives([int(t) for t in simulated.start], [int(t) for t in simulated.ended], decision.offsets)
         for b, unit in (self.addresses or {}).items():
             self.model.add_hint(unit, decision.offsets[b] // self.problem.buffers[b].align_bytes)
         self.model.add_hint(self.variables.makespan, int(simulated.makespan))
@@ -104,13 +104,19 @@ class FlatModel:
             for u, literal in choice.literals.items():
                 self.model.add_hint(literal, u in taken)
 
-    def hint_lives(self, start: Sequence[int], known: Sequence[int]) -> None:
+    def hint_lives(self, start: Sequence[int], known: Sequence[int], offsets: Sequence[int] = ()) -> None:
         """Start from the lives that buffers have when ops start, and their ends are known, at these times."""
+        over = {one.new: one.op for one in self.problem.takeovers if offsets and offsets[one.new] == offsets[one.old]}
         for life in self.lives:
-            users = [self.problem.op_index[name] for name in self.problem.buffers[life.buffer].ops]
-            born, died = min(start[u] for u in users), max(known[u] for u in users)
+            buffer = self.problem.buffers[life.buffer]
+            users = [self.problem.op_index[name] for name in buffer.ops]
+            born = -1 if buffer.from_start else min(start[u] for u in users)
+            if life.buffer in over:
+                born = known[over[life.buffer]]
+            died = self.options.upper + 1 if buffer.to_end else max(known[u] for u in users)
             for name, variable in life.own.items():
-                self.model.add_hint(variable, {"born": born, "died": died, "size": died - born}[name])
+                values = {"born": born, "died": died, "size": died - born, "over": life.buffer in over}
+                self.model.add_hint(variable, values[name])
 
     def solve(self, on_solution: Callable[[FlatSolution], None]) -> tuple[str, int]:
         """Search; return the status name and the best proven bound on the makespan."""

@@ -90,11 +90,13 @@ def _scratchpad(problem: Problem, solution: FlatSolution) -> Iterator[str]:
     alive: list[tuple[int, int, int, int | None]] = []
     for b, buffer in enumerate(problem.buffers):
         users = [problem.op_index[name] for name in buffer.ops]
-        if not buffer.occupied_bytes or not (users or buffer.resident):
+        if not buffer.occupied_bytes or not (users or buffer.always):
             continue
-        born, died = -1, solution.makespan + 1
-        if not buffer.resident:
-            born, died = min(solution.start[u] for u in users), max(solution.known[u] for u in users)
+        born = -1 if buffer.from_start else min(solution.start[u] for u in users)
+        died = solution.makespan + 1 if buffer.to_end else max(solution.known[u] for u in users)
+        over = _overwriting(problem, solution, b)
+        if over is not None:
+            born = solution.known[over]
         at = None if solution.offsets is None else solution.offsets.get(b)
         if at is None and solution.offsets is not None:
             yield f"buffer {buffer.name!r} has no address"
@@ -113,6 +115,19 @@ def _scratchpad(problem: Problem, solution: FlatSolution) -> Iterator[str]:
             continue
         if a < d and c < b and at < there + other and there < at + size:
             yield "two buffers share bytes while both are alive"
+
+
+def _overwriting(problem: Problem, solution: FlatSolution, b: int) -> int | None:
+    """Return the op in which buffer ``b`` lies on the one that the op reads last, or None; bytes alone: may lie."""
+    for new, old, op in problem.takeovers:
+        if new == b:
+            if solution.offsets is not None and solution.offsets.get(new) != solution.offsets.get(old):
+                return None
+            before = {problem.op_index[name] for name in problem.buffers[old].ops} - {op}
+            behind = {problem.op_index[name] for name in problem.buffers[new].ops} - {op}
+            last = all(solution.known[x] <= solution.start[op] for x in before)
+            return op if last and all(solution.known[op] <= solution.start[y] for y in behind) else None
+    return None
 
 
 def _peak(holds: list[tuple[int, int, int]]) -> int:

@@ -203,10 +203,10 @@ class WindowSearch:
         return len({(op.task, op.tile) for op in users})
 
     def _life(self, times: FlatSolution, b: int) -> tuple[int, int]:
-        if self.problem.buffers[b].resident:
-            return -1, times.makespan + 1
-        users = [self.problem.op_index[name] for name in self.problem.buffers[b].ops]
-        return min((times.start[u] for u in users), default=0), max((times.known[u] for u in users), default=0)
+        buffer = self.problem.buffers[b]
+        users = [self.problem.op_index[name] for name in buffer.ops]
+        born, died = min((times.start[u] for u in users), default=0), max((times.known[u] for u in users), default=0)
+        return -1 if buffer.from_start else born, times.makespan + 1 if buffer.to_end else died
 
     def _solve(self, times: FlatSolution, stretch: Stretch, seconds: float) -> FlatSolution | None:
         """Solve a stretch in its order, then, if that is late, freely from what came of it."""

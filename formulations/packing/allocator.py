@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.packing.fixed_times import pack
 from hexloom.formulations.packing.gaps import highest_gap, is_free, lowest_gap
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ class Allocator:
     Parameters
     ----------
     problem
-        Pinned and resident buffers keep their places; resident ones without a pin are placed at once, largest
-        first.
+        Pinned and resident buffers keep their places; what is alive from the start is placed at once, without a pin
+        largest first.
     from_top_below
         Buffers smaller than this many bytes are placed from the top, so that they do not split large gaps.
     """
@@ -32,11 +33,18 @@ class Allocator:
         self.turn = 0
         self.offsets: dict[int, int] = {}
         self._live: dict[int, tuple[int, int]] = {}
-        residents = [b for b, buffer in enumerate(problem.buffers) if buffer.resident]
-        for b in sorted(
-            residents, key=lambda b: (problem.buffers[b].address is None, -problem.buffers[b].occupied_bytes)
-        ):
-            self.place(b)
+        early = [b for b, buffer in enumerate(problem.buffers) if buffer.from_start]
+        early.sort(key=lambda b: (problem.buffers[b].address is None, -problem.buffers[b].occupied_bytes))
+        self.fits = sum(map(self.place, early)) == len(early)
+        """Whether what is alive from the start found its places."""
+        if not self.fits:
+            # One after the other they do not fit; side by side they may, with a search.
+            found = pack(problem, [(0, int(buffer.from_start)) for buffer in problem.buffers])
+            self.fits = found is not None
+            self._live.clear()
+            for b, at in enumerate(found or ()):
+                if problem.buffers[b].from_start:
+                    self.put(b, at)
 
     def top_of(self, b: int) -> int:
         """Return where buffer ``b`` would end if it were placed now as low as possible; all bytes if it cannot be."""

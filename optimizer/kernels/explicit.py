@@ -147,7 +147,17 @@ class _Unroller:
             if b not in buffers:
                 raise InvalidInputError(f"{where}: {b!r} is in 'in_place', but not one of its buffers; name it in both")
         draft = OpDraft(name, modes, stage, tile, after, tuple(buffers), spec.deadline_us, spec.pieces)
-        self.ops.append(replace(draft, regions=regions, in_place=tuple(overwritten)))
+        over = tuple(
+            (new, old)
+            for new, old in ((self._name(n, index), self._name(o, index)) for n, o in spec.may_overwrite.items())
+            if new is not None and old is not None
+        )
+        for b in (b for pair in over for b in pair):
+            if b not in buffers:
+                raise InvalidInputError(
+                    f"{where}: {b!r} is in 'may_overwrite', but not one of its buffers; name it in both"
+                )
+        self.ops.append(replace(draft, regions=regions, in_place=tuple(overwritten), may_overwrite=over))
 
     def _name(self, text: str, index: dict[str, int]) -> str | None:
         below = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, SerializerFunctionWrapHandler, Tag, model_serializer, model_validator
 
 from hexloom.formulations.problem import MAX_PIECES, MAX_UNITS
 from hexloom.optimizer.kernels.regions import RegionSpec
@@ -60,6 +60,8 @@ class OpSpec(Spec):
 
     ``reads`` and ``writes`` are the bytes it touches in DDR: by them hazards are found. ``in_place`` are those of its
     ``buffers`` that it overwrites: it waits for all others that use them, but those that come after it anyway.
+    ``may_overwrite`` (``{out: in}``, both in its ``buffers``): out may take the address of in, where it pays, if this
+    op is then the last that uses in and the first that uses out.
     """
 
     name: Name
@@ -82,22 +84,35 @@ class OpSpec(Spec):
     after: tuple[Name, ...] = ()
     buffers: tuple[Name, ...] = ()
     in_place: tuple[Name, ...] = ()
+    may_overwrite: dict[Name, Name] = Field(default_factory=dict)
     reads: tuple[RegionSpec, ...] = ()
     writes: tuple[RegionSpec, ...] = ()
     scratch_bytes: Bytes = 0
     deadline_us: Microseconds | None = None
     pieces: Annotated[int, Field(ge=1, le=MAX_PIECES, strict=True)] = 1
 
+    @model_serializer(mode="wrap")
+    def _without_what_says_nothing(self, full: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is newer than the format where it is not used: digests stay what they were."""
+        data: dict[str, Any] = full(self)
+        if not self.may_overwrite:
+            data.pop("may_overwrite", None)
+        return data
+
 
 class BufferSpec(Spec):
-    """One scratchpad buffer; ``align_bytes`` defaults to the machine's, ``resident`` holds its address throughout."""
+    """One scratchpad buffer; ``align_bytes`` defaults to the machine's.
+
+    It is alive from its first op to its last. ``resident: from_start`` is there before the plan begins (filled by
+    whoever ran before), ``to_end`` stays after it, ``true`` holds its address throughout.
+    """
 
     name: Name
     size_bytes: Bytes
     align_bytes: Annotated[Bytes, Field(ge=1)] | None = None
     granule_bytes: Annotated[Bytes, Field(ge=1)] = 1
     address: Bytes | None = None
-    resident: bool = False
+    resident: bool | Literal["from_start", "to_end"] = False
 
 
 def _item(data: Any) -> str:

@@ -48,8 +48,8 @@ def pieces(schedule: Schedule) -> list[tuple[str, int, int, int, int]]:
     times = rows(schedule)
     found = []
     for b in schedule.problem.buffers:
-        born = 0 if b.resident else min((times[op].start for op in b.ops), default=0)
-        died = schedule.makespan if b.resident else max((times[op].observed for op in b.ops), default=0)
+        born = 0 if b.from_start else min((times[op].start for op in b.ops), default=0)
+        died = schedule.makespan if b.to_end else max((times[op].observed for op in b.ops), default=0)
         at = schedule.plan.addresses[b.name]
         size = -(-b.size_bytes // b.granule_bytes) * b.granule_bytes
         if size and died > born:

@@ -79,6 +79,14 @@ def test_whole_tables_pass(judge: Callable[[Sequence[bytes]], list[str]]) -> Non
     assert judge([make_tables(s).to_bytes() for s in schedules]) == ["ok"] * len(schedules)
 
 
+def test_who_may_overwrite_is_told_from_who_may_not(judge: Callable[[Sequence[bytes]], list[str]]) -> None:
+    tables = make_tables(examples.in_place())
+    strict = replace(tables, buffers=tuple(replace(b, flags=0) for b in tables.buffers))
+    small = replace(tables, buffers=(replace(tables.buffers[0], bytes=1024), *tables.buffers[1:]))
+    shared = "two buffers share addresses and may be alive together; the first is"
+    assert judge([sealed(tables), sealed(strict), sealed(small)]) == ["ok", shared, shared]
+
+
 def test_every_byte_counts(judge: Callable[[Sequence[bytes]], list[str]]) -> None:
     blob = make_tables(tiny()).to_bytes()
     broken = [blob[:k] + bytes([blob[k] ^ 0x40]) + blob[k + 1 :] for k in range(len(blob))]

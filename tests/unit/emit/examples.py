@@ -224,3 +224,24 @@ def back_to_back(count: int) -> Schedule:
         plan=Plan(assignments=assignments, queues=(queue,), waits=(), addresses={}),
         rows=tuple(rows),
     )
+
+
+def in_place() -> Schedule:
+    """A load, and two steps of which each writes over what it reads: one address for all three."""
+    ops = ("load", "scale", "shift")
+    problem = Problem(
+        name="in place",
+        engines=(HVX, HMX),
+        ops=tuple(
+            Op(name=name, modes=(Mode(uses=(Use(engine=engine, ticks=4),), latency_ticks=4),))
+            for name, engine in zip(ops, ("hvx", "hmx", "hvx"), strict=True)
+        ),
+        precedences=(Precedence(before="load", after="scale"), Precedence(before="scale", after="shift")),
+        buffers=(
+            Buffer(name="x", size_bytes=2048, ops=("load", "scale")),
+            Buffer(name="y", size_bytes=2048, ops=("scale", "shift"), overwrites="x"),
+            Buffer(name="z", size_bytes=1024, ops=("shift",), overwrites="y"),
+        ),
+        scratchpad=Scratchpad(total_bytes=2048),
+    )
+    return schedule_of(problem)

@@ -63,7 +63,7 @@ def random_problem(rng: random.Random, most_ops: int) -> Problem:
                 ops=tuple(ops[i].name for i in users),
                 align_bytes=rng.choice((1, 2, 4)),
                 granule_bytes=rng.choice((1, 2)),
-                resident=rng.random() < 0.1,
+                resident=life(rng, bool(users)),
             )
         )
     return Problem(
@@ -75,6 +75,14 @@ def random_problem(rng: random.Random, most_ops: int) -> Problem:
         scratchpad=Scratchpad(total_bytes=rng.choice((8, 12, 16, 64))),
         entry_ticks=rng.choice((0, 3)),
     )
+
+
+def life(rng: random.Random, used: bool) -> bool | str:
+    """Mostly from the first user to the last, sometimes longer."""
+    draw = rng.random()
+    if used and draw > 0.8:
+        return "from_start" if draw > 0.9 else "to_end"
+    return draw < 0.1
 
 
 def random_mode(rng: random.Random) -> Mode:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+import sys
 import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -217,9 +218,10 @@ def wrongs(schedule: Schedule, tables: Tables, seed: int) -> list[str]:
     for buffer in schedule.problem.buffers:
         users = [op for op in buffer.ops if op in over]
         low = schedule.plan.addresses[buffer.name]
-        if users and buffer.occupied_bytes and not buffer.resident:
-            alive = min(begun[op] for op in users), max(over[op] for op in users)
-            lives.append((buffer.name, low, low + buffer.occupied_bytes, *alive))
+        if users and buffer.occupied_bytes and buffer.resident is not True:
+            born = -1 if buffer.resident == "from_start" else min(begun[op] for op in users)
+            died = sys.maxsize if buffer.resident == "to_end" else max(over[op] for op in users)
+            lives.append((buffer.name, low, low + buffer.occupied_bytes, born, died))
     for (a, *x), (b, *y) in itertools.combinations(lives, 2):
         if x[0] < y[1] and y[0] < x[1] and x[2] < y[3] and y[2] < x[3]:
             found.append(f"{a} over {b}")

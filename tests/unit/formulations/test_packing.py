@@ -152,3 +152,17 @@ def test_small_buffers_come_from_the_top() -> None:
     assert pool.place(0)
     assert pool.place(1)
     assert pool.offsets == {0: 14, 1: 0}
+
+
+def test_what_is_there_from_the_start_is_placed_by_search_where_first_fit_fails() -> None:
+    """6, 5 (at multiples of 4) and 4 in 16 bytes: largest first they lie at 0 and 8, and leave 2 and 3."""
+    buffers = tuple(
+        buffer(name, size, "a", align_bytes=align, resident="from_start")
+        for name, size, align in (("x", 6, 1), ("y", 5, 4), ("z", 4, 1))
+    )
+    pool = Allocator(pad(16, *buffers))
+    ends = sorted((pool.offsets[b], pool.offsets[b] + buffers[b].size_bytes) for b in range(3))
+    assert pool.fits
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(ends))
+    assert not Allocator(pad(14, *buffers)).fits
+    assert not Allocator(pad(8, *(b.model_copy(update={"resident": True}) for b in buffers))).fits

@@ -1,0 +1,97 @@
+"""Buffers that may take the address of what their first op reads last: all ways agree, and the checker sees misuse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agreement import compare
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+from oracle import faults, plan_faults
+from strategies import chains_in_place
+
+from hexloom.formulations.feasibility import first_shortfall
+from hexloom.formulations.greedy import Policy, list_schedule
+from hexloom.formulations.serial_order import serial_order
+from hexloom.optimizer.check import check_plan, check_times
+from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.schedule import OpRow
+from hexloom.optimizer.simulate import simulate
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DataObject
+
+    from hexloom.formulations.problem import Problem
+    from hexloom.optimizer.plan import Plan
+
+
+@given(chains_in_place())
+def test_all_ways_agree(problem: Problem) -> None:
+    for way in compare(problem):
+        event(way)
+
+
+def planned(problem: Problem, data: DataObject) -> Plan:
+    """Return the plan of a list schedule."""
+    n = len(problem.ops)
+    assume(first_shortfall(problem) is None)
+    policy = Policy(
+        tuple(float(data.draw(st.integers(0, 9))) for _ in range(n)), (0,) * n, careful=data.draw(st.booleans())
+    )
+    decision = list_schedule(problem, policy)
+    assume(decision is not None)
+    assert decision is not None
+    return make_plan(problem, decision)
+
+
+@given(chains_in_place(), st.data())
+def test_list_schedules_overwrite_what_nobody_reads_any_more(problem: Problem, data: DataObject) -> None:
+    plan = planned(problem, data)
+    times = simulate(problem, plan).times
+    assert faults(problem, plan, times) == []
+    assert check_plan(problem, plan) == []
+    over = [b for b in problem.buffers if b.overwrites and plan.addresses[b.overwrites] == plan.addresses[b.name]]
+    event(f"{len(over)} in place")
+
+
+@given(chains_in_place(), st.data())
+def test_a_corrupted_plan_is_found_by_checker_and_oracle_alike(problem: Problem, data: DataObject) -> None:
+    """Another address, a wait less, or no leave to overwrite: both say no, or both say yes."""
+    plan = planned(problem, data)
+    what = data.draw(st.sampled_from(("address", "wait", "leave")))
+    if what == "address":
+        name = data.draw(st.sampled_from(sorted(plan.addresses)))
+        plan = plan.model_copy(update={"addresses": {**plan.addresses, name: data.draw(st.integers(0, 8))}})
+    elif what == "wait":
+        assume(plan.waits)
+        k = data.draw(st.integers(0, len(plan.waits) - 1))
+        plan = plan.model_copy(update={"waits": (*plan.waits[:k], *plan.waits[k + 1 :])})
+    else:
+        strict = tuple(b.model_copy(update={"overwrites": None}) for b in problem.buffers)
+        problem = type(problem)(**{**{n: getattr(problem, n) for n in type(problem).model_fields}, "buffers": strict})
+    wrong = plan_faults(problem, plan)
+    found = check_plan(problem, plan)
+    event(f"{what}: {'refused' if wrong else 'accepted'}")
+    assert bool(found) == bool(wrong), (found, wrong)
+    if not wrong:
+        timeline = simulate(problem, plan)
+        rows = [
+            OpRow(
+                op=name,
+                start=t.start,
+                end=t.end,
+                transfer_start=t.transfer_start,
+                done=t.done,
+                wait_start=t.wait_start,
+                observed=t.observed,
+            )
+            for name, t in timeline.times.items()
+        ]
+        assert check_times(problem, plan, rows) == []
+
+
+@given(chains_in_place())
+def test_a_problem_that_fits_has_a_serial_order(problem: Problem) -> None:
+    """The proof that nothing fits counts bytes that are overwritten once."""
+    if first_shortfall(problem) is None and serial_order(problem) is None:
+        assert "none fits" in compare(problem)
