@@ -168,10 +168,11 @@ class View:
             None,
         )
 
-    def live_bytes(self) -> list[tuple[Moment, int]]:
-        """Return (tick, bytes alive from it on), one pair per change."""
+    def live_bytes(self, pool: str | None = None) -> list[tuple[Moment, int]]:
+        """Return (tick, bytes alive from it on), one pair per change: of the scratchpad, or of a pool."""
         buffers = self.schedule.problem.buffers
-        return levels((life.birth, life.death, buffers[life.buffer].occupied_bytes) for life in self.lives())
+        lives = (life for life in self.lives() if buffers[life.buffer].pool == pool)
+        return levels((life.birth, life.death, buffers[life.buffer].occupied_bytes) for life in lives)
 
     def in_flight(self) -> list[tuple[Moment, int]]:
         """Return (tick, transfers in flight from it on), one pair per change."""

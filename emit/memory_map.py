@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from hexloom.emit.palette import RESERVED, Palette, ink_on
 from hexloom.emit.svg import FRAME, GRID, INK, MUTED, Bar, Svg, clean, coalesce, fit, fit_end, number, text_width
+from hexloom.formulations.problem import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.emit.frame import Frame
     from hexloom.emit.lanes import View
+    from hexloom.formulations.problem import Scratchpad
 
-HEIGHT = 300.0
+HEIGHT, GAP = 300.0, 24.0
 UNUSED = "#b9c1ca"
 """Buffers that no op names: they only hold their place."""
 
@@ -24,19 +26,31 @@ ZOOM_BELOW = Fraction(1, 4)
 
 
 def draw_memory_map(svg: Svg, view: View, frame: Frame, palette: Palette, top: float) -> float:
-    """Paint the map below ``top`` and return where it ends; nothing is painted when there is no buffer."""
+    """Paint a map of the scratchpad, and of each pool, below ``top``, and return where they end.
+
+    Nothing is painted where there is no buffer.
+    """
+    end = top
+    for pad in (view.schedule.problem.scratchpad, *view.schedule.problem.pools):
+        end = _draw_one(svg, view, frame, palette, end if end == top else end + GAP, pad)
+    return end
+
+
+def _draw_one(svg: Svg, view: View, frame: Frame, palette: Palette, top: float, pad: Scratchpad) -> float:
     problem = view.schedule.problem
-    lives = [life for life in view.lives() if problem.buffers[life.buffer].occupied_bytes]
+    pool = pad.name if isinstance(pad, Pool) else None
+    buffers = problem.buffers
+    lives = [life for life in view.lives() if buffers[life.buffer].occupied_bytes and buffers[life.buffer].pool == pool]
     if not lives:
         return top
-    pad = problem.scratchpad
     highest = max(life.address + problem.buffers[life.buffer].occupied_bytes for life in lives)
     total = max(pad.total_bytes, highest)
     zoomed = highest < total * ZOOM_BELOW
     axis_end = -(-highest * 9 // 8) if zoomed else total
-    peak = max(level for _, level in view.live_bytes())
+    peak = max(level for _, level in view.live_bytes(pool))
 
-    svg.text(frame.left, top + 14, "Scratchpad (VTCM): addresses over time", 13, INK, more=' font-weight="600"')
+    title = "Scratchpad (VTCM)" if pool is None else f"Pool {clean(pool, 100)}"
+    svg.text(frame.left, top + 14, f"{title}: addresses over time", 13, INK, more=' font-weight="600"')
     text = f"peak {size(peak)} alive, highest address {size(highest)}, {size(pad.available_bytes)} available"
     if zoomed:
         text += f"; axis cut at {size(axis_end)}"

@@ -132,7 +132,8 @@ class Orders:
 
     def _reuse(self) -> Iterable[tuple[int, int]]:
         """Last users of a buffer, first users of the next one at the same addresses."""
-        problem, addresses = self.schedule.problem, self.schedule.plan.addresses
+        problem = self.schedule.problem
+        places = problem.on_line([self.schedule.plan.addresses[b.name] for b in problem.buffers])
         users = [sorted({problem.op_index[op] for op in b.ops}, key=lambda i: self.rank[i]) for b in problem.buffers]
         born = sorted(
             (
@@ -147,7 +148,7 @@ class Orders:
         )
         holders: list[tuple[int, int, int]] = []
         for b in born:
-            start = addresses[problem.buffers[b].name]
+            start = places[b]
             end = start + problem.buffers[b].occupied_bytes
             left: list[tuple[int, int, int]] = []
             for low, high, old in holders:

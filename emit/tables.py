@@ -224,6 +224,10 @@ def make_tables(schedule: Schedule) -> Tables:
     return _Build(schedule).tables()
 
 
+def _space(binding: int) -> int:
+    return records.POOL if binding else records.VTCM
+
+
 class _Build:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -247,9 +251,8 @@ class _Build:
         tasks, operands, waits = self._tasks(event_of, events)
         queues, entries = self._queues()
         buffers = self._buffers()
-        align = max((buffer.align for buffer in buffers), default=1)
-        vtcm_bytes = max((buffer.offset + buffer.bytes for buffer in buffers), default=0)
-        bindings = (Binding(bytes=vtcm_bytes, align=align, space=records.VTCM, flags=0),)
+        bindings = tuple(self._binding(buffers, k) for k in range(1 + len(self.problem.pools)))
+        vtcm_bytes = bindings[0].bytes
         header = Header(
             target_arch=target_arch(self.schedule.machine),
             task_count=len(tasks),
@@ -343,7 +346,22 @@ class _Build:
 
     def _operand(self, buffer: int) -> Operand:
         address = self.schedule.plan.addresses[self.problem.buffers[buffer].name]
-        return Operand(binding=0, space=records.VTCM, flags=0, buffer=buffer, offset=address)
+        binding = self._binding_of(buffer)
+        return Operand(binding=binding, space=_space(binding), flags=0, buffer=buffer, offset=address)
+
+    def _binding_of(self, buffer: int) -> int:
+        """Return 0 for the scratchpad, and 1 and up for pools, in their order."""
+        names = [None, *(pool.name for pool in self.problem.pools)]
+        return names.index(self.problem.buffers[buffer].pool)
+
+    def _binding(self, buffers: tuple[Buffer, ...], binding: int) -> Binding:
+        mine = [buffer for buffer in buffers if buffer.binding == binding]
+        return Binding(
+            bytes=max((buffer.offset + buffer.bytes for buffer in mine), default=0),
+            align=max((buffer.align for buffer in mine), default=1),
+            space=_space(binding),
+            flags=0,
+        )
 
     def _buffers(self) -> tuple[Buffer, ...]:
         return tuple(
@@ -351,12 +369,12 @@ class _Build:
                 offset=self.schedule.plan.addresses[b.name],
                 bytes=b.occupied_bytes,
                 align=b.align_bytes,
-                binding=0,
+                binding=self._binding_of(k),
                 flags=records.BUFFER_LIVES[b.resident]
                 | records.BUFFER_PINNED * (b.address is not None)
                 | records.BUFFER_OVERWRITES * self._lies_on_another(b),
             )
-            for b in self.problem.buffers
+            for k, b in enumerate(self.problem.buffers)
         )
 
     def _lies_on_another(self, buffer: ProblemBuffer) -> bool:

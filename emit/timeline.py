@@ -226,6 +226,8 @@ class _Writer:
         view, problem = self.view, self.schedule.problem
         if problem.buffers:
             self._counter(timed, "VTCM bytes", "bytes", view.live_bytes())
+        for pool in problem.pools:
+            self._counter(timed, f"{pool.name} bytes", "bytes", view.live_bytes(pool.name))
         if view.transfers():
             self._counter(timed, "DMA in flight", "transfers", view.in_flight())
         for engine in problem.engines:

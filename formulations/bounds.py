@@ -47,12 +47,10 @@ def lower_bounds(problem: Problem, rule: Rule = "none") -> Bounds:
         steady = _steady_interval(problem, demand, ht, grid)
         if steady is not None:
             found.append(steady)
-    lives = least_lives(problem, demands, ht, grid)
-    found += [
-        bound
-        for bound in (scratchpad_time(problem, lives, grid), scratchpad_turns(problem, lives, grid))
-        if bound is not None
-    ]
+    for _, view in problem.per_pool:
+        lives = least_lives(view, demands, ht, grid)
+        in_bytes = scratchpad_time(view, lives, grid), scratchpad_turns(view, lives, grid)
+        found += [bound for bound in in_bytes if bound is not None]
     best: dict[str, Bound] = {}
     for bound in found:
         if bound.name not in best or (bound.ticks, bound.load) > (best[bound.name].ticks, best[bound.name].load):

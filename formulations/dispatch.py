@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.at_work import Step
     from hexloom.formulations.problem import Mode, Problem
-    from hexloom.formulations.scratch_state import ScratchState
+    from hexloom.formulations.scratch_state import PooledState, ScratchState
     from hexloom.formulations.speeds import Speeds
 
 BACKFILL = 8
@@ -48,7 +48,7 @@ class Dispatch:
 
     problem: Problem
     policy: Policy
-    scratch: ScratchState
+    scratch: ScratchState | PooledState
     speeds: Speeds | None = None
     now: float = 0
     actions: list[int] = field(default_factory=list)

@@ -12,7 +12,7 @@ from hexloom.formulations.heads_tails import FAR, Grid, engine_demands, few_valu
 
 if TYPE_CHECKING:
     from hexloom.formulations.heads_tails import HeadsTails
-    from hexloom.formulations.problem import Buffer, Problem, Rule, Use
+    from hexloom.formulations.problem import Buffer, Problem, Rule, Scratchpad, Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,9 @@ class Shortfall:
 
 def first_shortfall(problem: Problem, ht: HeadsTails | None = None, rule: Rule = "none") -> Shortfall | None:
     """Return a reason why no schedule exists under ``rule``, or None when arithmetic finds none."""
-    return _units(problem) or _bytes(problem) or (_deadlines(problem, ht, rule) if ht is not None else None)
+    in_bytes = (_bytes(view) for _, view in problem.per_pool)
+    short = _units(problem) or next((found for found in in_bytes if found is not None), None)
+    return short or (_deadlines(problem, ht, rule) if ht is not None else None)
 
 
 def _units(problem: Problem) -> Shortfall | None:
@@ -79,9 +81,9 @@ def _bytes(problem: Problem) -> Shortfall | None:
     pad = problem.scratchpad
     for buffer in problem.buffers:
         if buffer.address is not None and buffer.address + buffer.occupied_bytes > pad.available_bytes:
-            return _bytes_short("pin", None, buffer.address + buffer.occupied_bytes, pad.available_bytes, [buffer])
+            return _bytes_short(pad, "pin", None, buffer.address + buffer.occupied_bytes, pad.available_bytes, [buffer])
         if not buffer.ops and buffer.occupied_bytes > pad.available_bytes:
-            return _bytes_short("bytes", None, buffer.occupied_bytes, pad.available_bytes, [buffer])
+            return _bytes_short(pad, "bytes", None, buffer.occupied_bytes, pad.available_bytes, [buffer])
     groups: list[tuple[str | None, list[Buffer]]] = [
         (None, [b for b in problem.buffers if b.from_start]),
         (None, [b for b in problem.buffers if b.to_end]),
@@ -98,15 +100,15 @@ def _bytes(problem: Problem) -> Shortfall | None:
             first, second = clash
             assert first.address is not None and second.address is not None
             need = first.address + first.occupied_bytes
-            return _bytes_short("pin", name, need, second.address, [first, second])
+            return _bytes_short(pad, "pin", name, need, second.address, [first, second])
         # Beside a pin the gap says more than the sum: it names the pin that is in the way.
         for b in together if pinned else ():
             gap = _largest_gap(pinned, pad.available_bytes, b.align_bytes)
             if b.address is None and b.occupied_bytes > gap:
-                return _bytes_short("largest_gap", name, b.occupied_bytes, gap, [b, *pinned])
+                return _bytes_short(pad, "largest_gap", name, b.occupied_bytes, gap, [b, *pinned])
         need = sum(b.occupied_bytes for b in together)
         if need > pad.available_bytes:
-            return _bytes_short("bytes", name, need, pad.available_bytes, together)
+            return _bytes_short(pad, "bytes", name, need, pad.available_bytes, together)
     return None
 
 
@@ -135,11 +137,16 @@ def _there_anyway(problem: Problem) -> list[list[int]]:
 
 
 def _bytes_short(
-    kind: Literal["bytes", "largest_gap", "pin"], op: str | None, need: int, have: int, holders: list[Buffer]
+    pad: Scratchpad,
+    kind: Literal["bytes", "largest_gap", "pin"],
+    op: str | None,
+    need: int,
+    have: int,
+    holders: list[Buffer],
 ) -> Shortfall:
     rows = tuple((b.name, b.occupied_bytes, b.address) for b in holders)
     rounding = sum(b.occupied_bytes - b.size_bytes for b in holders)
-    return Shortfall(kind, op, "scratchpad", need, have, "B", rows, rounding)
+    return Shortfall(kind, op, pad.label, need, have, "B", rows, rounding)
 
 
 def _clash(pinned: list[Buffer]) -> tuple[Buffer, Buffer] | None:

@@ -105,7 +105,7 @@ def _address_pairs(problem: Problem, decision: Decision) -> set[tuple[int, int]]
     """Return (user of a buffer, user of a later one) where the two share addresses."""
     position = {action: k for k, action in enumerate(decision.actions)}
     spans = []
-    for buffer, at in zip(problem.buffers, decision.offsets, strict=True):
+    for buffer, at in zip(problem.buffers, problem.on_line(decision.offsets), strict=True):
         users = {problem.op_index[name] for name in buffer.ops}
         if users and buffer.occupied_bytes and not buffer.always:
             born = -1 if buffer.from_start else min(position[u] for u in users)

@@ -10,9 +10,11 @@ from hexloom.formulations.packing.allocator import Allocator
 from hexloom.formulations.packing.fixed_times import pack_over
 from hexloom.formulations.policy import ANY, Policy
 from hexloom.formulations.rings import RingAllocator, kinds_of, lay_out
-from hexloom.formulations.scratch_state import ScratchState
+from hexloom.formulations.scratch_state import PooledState, ScratchState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Problem
     from hexloom.formulations.speeds import Speeds
@@ -52,15 +54,15 @@ def list_from(
     """
     if policy.rings:
         kinds = kinds_of(problem, policy.turns)
-        return _placed(
-            problem, policy, RingAllocator(problem, kinds, lay_out(problem, kinds, policy.rings)), headroom, speeds
-        )
+        rings = RingAllocator(problem, kinds, lay_out(problem, kinds, policy.rings))
+        return _placed(problem, policy, [rings], headroom, speeds)
     if headroom == 0:
         relaxed = _counted(problem, policy, 0.0, speeds)
         if relaxed is not None:
             return Listed(relaxed, 0)
     if headroom <= 1 <= last:
-        listed = _placed(problem, policy, Allocator(problem, problem.scratchpad.available_bytes // 64), 1, speeds)
+        allocators = [Allocator(view, view.scratchpad.available_bytes // 64) for _, view in problem.per_pool]
+        listed = _placed(problem, policy, allocators, 1, speeds)
         if listed is not None:
             return listed
     for step, share in enumerate(HEADROOM, start=2):
@@ -71,30 +73,38 @@ def list_from(
     return None
 
 
-def _placed(problem: Problem, policy: Policy, allocator: Allocator, step: int, speeds: Speeds | None) -> Listed | None:
+def _placed(
+    problem: Problem, policy: Policy, allocators: Sequence[Allocator], step: int, speeds: Speeds | None
+) -> Listed | None:
     """Dispatch with addresses: every buffer gets its own when its first op starts."""
-    exact = Dispatch(problem, policy, _state(problem, policy, allocator), speeds)
-    if not allocator.fits or not exact.run():
+    exact = Dispatch(problem, policy, _state(problem, policy, allocators), speeds)
+    if not all(allocator.fits for allocator in allocators) or not exact.run():
         return None
-    placed = allocator.offsets
+    views = zip(problem.per_pool, allocators, strict=True)
+    placed = {mine[b]: at for (mine, _), allocator in views for b, at in allocator.offsets.items()}
     return Listed(exact.decision(tuple(placed.get(b, buf.address or 0) for b, buf in enumerate(problem.buffers))), step)
 
 
 def _counted(problem: Problem, policy: Policy, left_out: float, speeds: Speeds | None) -> Decision | None:
     """Dispatch with bytes counted only, all but a share of them, then pack the lifetimes into the whole."""
-    spare = int(problem.scratchpad.available_bytes * left_out)
-    relaxed = Dispatch(problem, policy, _state(problem, policy, None, spare), speeds)
+    relaxed = Dispatch(problem, policy, _state(problem, policy, None, left_out), speeds)
     offsets = pack_over(problem, relaxed.scratch.lifetimes(), relaxed.scratch.taken) if relaxed.run() else None
     return None if offsets is None else relaxed.decision(offsets)
 
 
-def _state(problem: Problem, policy: Policy, allocator: Allocator | None, spare: int = 0) -> ScratchState:
-    return ScratchState(
-        problem,
-        allocator,
-        spare,
-        careful=policy.careful,
-        depth=policy.depth,
-        turns=policy.turns,
-        reserve=policy.reserve,
-    )
+def _state(
+    problem: Problem, policy: Policy, allocators: Sequence[Allocator] | None, left_out: float = 0.0
+) -> ScratchState | PooledState:
+    states = [
+        ScratchState(
+            view,
+            None if allocators is None else allocators[k],
+            int(view.scratchpad.available_bytes * left_out),
+            careful=policy.careful,
+            depth=policy.depth,
+            turns=policy.turns,
+            reserve=policy.reserve,
+        )
+        for k, (_, view) in enumerate(problem.per_pool)
+    ]
+    return PooledState(problem, states) if problem.pools else states[0]

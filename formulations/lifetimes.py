@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexloom.formulations.bound import Bound
+from hexloom.formulations.memory import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +81,8 @@ def scratchpad_time(problem: Problem, lives: Sequence[Life], grid: Grid) -> Boun
         return None
     head, load, tail = min(life.head for life in lives), grid.served(area, room), min(life.tail for life in lives)
     parts = (problem.in_words(grid.ticks(part)) for part in (head, load, tail))
-    detail = "scratchpad of {} B: head {} + bytes x time {} + tail {}".format(f"{room:,}", *parts)
+    place = f"{problem.scratchpad.label} of {room:,} B"
+    detail = "{}: head {} + bytes x time {} + tail {}".format(place, *parts)
     return Bound("scratchpad", grid.ticks(head + load + tail), None, detail, grid.ticks(load))
 
 
@@ -111,7 +113,8 @@ def scratchpad_turns(problem: Problem, lives: Sequence[Life], grid: Grid) -> Bou
         return None
     value, load, count, (first, last) = best
     parts = (problem.in_words(grid.ticks(part)) for part in (first.head, load, last.tail))
-    detail = "{} buffers, no two fit into {} B: head {} + lives {} + tail {}".format(count, f"{room:,}", *parts)
+    place = f"{room:,} B of {problem.scratchpad.label}" if isinstance(problem.scratchpad, Pool) else f"{room:,} B"
+    detail = "{} buffers, no two fit into {}: head {} + lives {} + tail {}".format(count, place, *parts)
     return Bound("turns", grid.ticks(value), None, detail, grid.ticks(load))
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from hexloom.formulations.mode import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
 class Buffer(Frozen):
@@ -17,7 +17,8 @@ class Buffer(Frozen):
 
     A DMA op uses its buffers from issue until its end is observed. ``resident`` buffers live for longer: for the whole
     schedule, ``from_start`` before the entry on until the end of their last op, ``to_end`` from the start of their
-    first op on. ``address`` pins a buffer. The size is rounded up to ``granule_bytes``.
+    first op on. ``address`` pins a buffer. The size is rounded up to ``granule_bytes``. With ``pool`` it lies in the
+    pool of that name instead, and so does its address.
 
     ``overwrites`` names a buffer at whose address this one may lie although one op uses both: the op reads that one as
     its last user, and writes this one as its first.
@@ -31,6 +32,8 @@ class Buffer(Frozen):
     address: int | None = Field(default=None, ge=0)
     resident: bool | Literal["from_start", "to_end"] = False
     overwrites: str | None = None
+    # Left out of files where it says nothing, so that these stay what they were.
+    pool: str | None = Field(default=None, min_length=1, exclude_if=lambda name: name is None)
 
     @property
     def occupied_bytes(self) -> int:
@@ -86,6 +89,8 @@ def takeovers_of(buffers: Sequence[Buffer], op_index: Mapping[str, int]) -> tupl
         if buffer.overwrites not in place or place[buffer.overwrites] == b:
             raise ValueError(f"{what}, which is no other buffer")
         old = buffers[place[buffer.overwrites]]
+        if old.pool != buffer.pool:
+            raise ValueError(f"{what}, but they lie in different pools; give both the same one")
         common = set(buffer.ops).intersection(old.ops)
         if len(common) != 1:
             raise ValueError(f"{what}, but {len(common)} ops use both; one must, which reads that and writes this")
@@ -122,3 +127,39 @@ class Scratchpad(Frozen):
     def available_bytes(self) -> int:
         """What the plan may use."""
         return max(0, self.total_bytes - self.reserved_bytes)
+
+    @property
+    def label(self) -> str:
+        """Its name for people."""
+        return "scratchpad"
+
+
+class Pool(Scratchpad):
+    """A memory beside the scratchpad with addresses of its own from 0 on: a locked part of a cache, another level."""
+
+    name: str = Field(min_length=1)
+
+    @property
+    def label(self) -> str:
+        """Its name for people."""
+        return f"pool {self.name!r}"
+
+
+def check_buffer(buffer: Buffer, ops: Collection[str], pools: Iterable[Pool]) -> None:
+    """Raise ValueError where ``buffer`` names what does not exist, lives without an edge, or is pinned crookedly."""
+    for name in buffer.ops:
+        if name not in ops:
+            raise ValueError(f"buffer {buffer.name!r}: there is no op {name!r}")
+    if buffer.pool is not None and all(pool.name != buffer.pool for pool in pools):
+        raise ValueError(f"buffer {buffer.name!r}: there is no pool {buffer.pool!r}")
+    if buffer.resident and not buffer.always and not buffer.ops:
+        ends = "ends" if buffer.from_start else "begins"
+        raise ValueError(
+            f"buffer {buffer.name!r} is resident {buffer.resident}, but no op uses it: nothing says when its "
+            f"life {ends}; name an op, or say resident: true"
+        )
+    if buffer.address is not None and buffer.address % buffer.align_bytes:
+        raise ValueError(
+            f"buffer {buffer.name!r} is pinned at {buffer.address}, not a multiple of its alignment "
+            f"{buffer.align_bytes}"
+        )

@@ -68,6 +68,8 @@ def accepts(problem: Problem) -> str | None:
                 return f"op {op.name!r}, mode {mode.name!r} is a transfer"
         if not 0 < sum(1 for _ in _ways(problem, op)) <= MAX_WAYS:
             return f"op {op.name!r} has no way to run, or more than {MAX_WAYS}"
+    if problem.pools:
+        return "its buffers lie in several pools"
     for buffer in problem.buffers:
         if buffer.overwrites is not None:
             return f"buffer {buffer.name!r} may overwrite another one"

@@ -26,9 +26,19 @@ UNIT = r"^[1-9]\d{0,18}(/[1-9]\d{0,18})?$"
 """A fraction above 0."""
 
 
+FACTOR = r"^[1-9]\d{0,8}(/[1-9]\d{0,8})?$"
+"""A fraction of so few digits that products of some stay small."""
+
+
 def slows(rule: Rule) -> bool:
     """Whether ops slow each other under ``rule``: then times are no whole ticks."""
     return rule not in ("none", "rigid")
+
+
+def about(number: int) -> str:
+    """Return ``number`` for a message, its magnitude alone where it has too many digits to be read."""
+    digits = int(number.bit_length() * 0.30103)
+    return str(number) if digits <= 20 else f"about 10^{digits}"
 
 
 class Frozen(BaseModel):
@@ -186,3 +196,21 @@ def check_mode(op: str, mode: Mode, engines: dict[str, Engine], channels: list[s
             raise ValueError(
                 f"{where}: DMA owner {owner.name}[{mode.dma.owner_unit}], but {owner.name} has {owner.units} units"
             )
+
+
+class Interference(Frozen):
+    """Every op of class ``cause`` that works multiplies the full speed of ops of class ``victim`` by ``factor``.
+
+    What is not bandwidth: HVX slowed while HMX streams the scratchpad, a gather unit that two kernels share. The
+    demand of a slowed op falls with its speed, before channels are shared. ``factor`` is a fraction in (0, 1].
+    """
+
+    victim: str = Field(min_length=1)
+    cause: str = Field(min_length=1)
+    factor: str = Field(pattern=FACTOR)
+
+    @model_validator(mode="after")
+    def _slows(self) -> Self:
+        if Fraction(self.factor) > 1:
+            raise ValueError(f"interference of {self.cause!r} with {self.victim!r}: factor {self.factor} is above 1")
+        return self

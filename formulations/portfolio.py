@@ -202,6 +202,8 @@ def _met(best: tuple[Decision, Simulated] | None, lower: float | Fraction, enoug
 def _needs_windows(problem: Problem) -> bool:
     """Whether the problem is too large to be solved as a whole, and its buffers do not fit side by side.
 
-    A window holds a part of the buffers, so not one that may overwrite another: then there are none.
+    A window holds a part of the buffers, so not one that may overwrite another, and knows no pools.
     """
-    return len(problem.ops) >= WINDOWS_OPS and not problem.fits_side_by_side and not problem.takeovers
+    if problem.takeovers or problem.pools:
+        return False
+    return len(problem.ops) >= WINDOWS_OPS and not problem.fits_side_by_side

@@ -11,11 +11,19 @@ import hashlib
 import heapq
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from hexloom.formulations.memory import Buffer, Scratchpad, Takeover, still_overwriting, takeovers_of
+from hexloom.formulations.memory import (
+    Buffer,
+    Pool,
+    Scratchpad,
+    Takeover,
+    check_buffer,
+    still_overwriting,
+    takeovers_of,
+)
 from hexloom.formulations.mode import (
     MAX_RATE,
     MAX_UNITS,
@@ -23,15 +31,21 @@ from hexloom.formulations.mode import (
     Dma,
     Engine,
     Frozen,
+    Interference,
     Mode,
     Pull,
     Rule,
     Use,
+    about,
     check_mode,
     slows,
 )
+from hexloom.formulations.pools import in_pools, on_line
 from hexloom.formulations.region import Access, Region
 from hexloom.formulations.shares import channel_shares, ring_shares
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "MAX_RATE",
@@ -45,6 +59,7 @@ __all__ = [
     "Interference",
     "Mode",
     "Op",
+    "Pool",
     "Precedence",
     "Problem",
     "Pull",
@@ -67,17 +82,8 @@ MAX_PIECES = 2**20
 SMALLEST_TICK, LARGEST_TICK = Fraction(1, 10**18), Fraction(10**18)
 """Range of a tick in microseconds; outside of it times no longer fit into the numbers of other programs."""
 
-FACTOR = r"^[1-9]\d{0,8}(/[1-9]\d{0,8})?$"
-"""A fraction of so few digits that products of some stay small."""
-
 TICK = r"^[1-9]\d*(/[1-9]\d*)?$"
 """A fraction above 0."""
-
-
-def about(number: int) -> str:
-    """Return ``number`` for a message, its magnitude alone where it has too many digits to be read."""
-    digits = int(number.bit_length() * 0.30103)
-    return str(number) if digits <= 20 else f"about 10^{digits}"
 
 
 class Op(Frozen):
@@ -94,24 +100,6 @@ class Op(Frozen):
     modes: tuple[Mode, ...] = Field(min_length=1)
     deadline_ticks: int | None = Field(default=None, ge=0)
     pieces: int = Field(default=1, ge=1, le=MAX_PIECES)
-
-
-class Interference(Frozen):
-    """Every op of class ``cause`` that works multiplies the full speed of ops of class ``victim`` by ``factor``.
-
-    What is not bandwidth: HVX slowed while HMX streams the scratchpad, a gather unit that two kernels share. The
-    demand of a slowed op falls with its speed, before channels are shared. ``factor`` is a fraction in (0, 1].
-    """
-
-    victim: str = Field(min_length=1)
-    cause: str = Field(min_length=1)
-    factor: str = Field(pattern=FACTOR)
-
-    @model_validator(mode="after")
-    def _slows(self) -> Self:
-        if Fraction(self.factor) > 1:
-            raise ValueError(f"interference of {self.cause!r} with {self.victim!r}: factor {self.factor} is above 1")
-        return self
 
 
 class Precedence(Frozen):
@@ -142,6 +130,7 @@ class Problem(Frozen):
     accesses: tuple[Access, ...] = ()
     hazards: Literal["ordered", "noted"] = "ordered"
     scratchpad: Scratchpad = Scratchpad()
+    pools: tuple[Pool, ...] = Field(default=(), exclude_if=lambda pools: not pools)
     entry_ticks: int = Field(default=0, ge=0)
 
     model_config = ConfigDict(
@@ -163,6 +152,7 @@ class Problem(Frozen):
             ("channel", [channel.name for channel in self.channels]),
             ("op", [op.name for op in self.ops]),
             ("buffer", [buffer.name for buffer in self.buffers]),
+            ("pool", [pool.name for pool in self.pools]),
         ):
             seen: set[str] = set()
             for name in names:
@@ -184,20 +174,7 @@ class Problem(Frozen):
                 if name not in known:
                     raise ValueError(f"access to {access.regions[0].tensor!r}: there is no op {name!r}")
         for buffer in self.buffers:
-            for name in buffer.ops:
-                if name not in known:
-                    raise ValueError(f"buffer {buffer.name!r}: there is no op {name!r}")
-            if buffer.resident and not buffer.always and not buffer.ops:
-                ends = "ends" if buffer.from_start else "begins"
-                raise ValueError(
-                    f"buffer {buffer.name!r} is resident {buffer.resident}, but no op uses it: nothing says when its "
-                    f"life {ends}; name an op, or say resident: true"
-                )
-            if buffer.address is not None and buffer.address % buffer.align_bytes:
-                raise ValueError(
-                    f"buffer {buffer.name!r} is pinned at {buffer.address}, not a multiple of its alignment "
-                    f"{buffer.align_bytes}"
-                )
+            check_buffer(buffer, known, self.pools)
         takeovers_of(self.buffers, self.op_index)
         if self.horizon_ticks > MAX_TICKS:
             raise ValueError(
@@ -321,10 +298,28 @@ class Problem(Frozen):
                 found[self.op_index[name]].append(b)
         return tuple(tuple(s) for s in found)
 
+    @property
+    def per_pool(self) -> tuple[tuple[tuple[int, ...], Problem], ...]:
+        """For the scratchpad, then for every pool: the positions of its buffers, and the problem with these alone."""
+        if not self.pools:
+            return ((tuple(range(len(self.buffers))), self),)
+        return self._in_pools
+
+    @cached_property
+    def _in_pools(self) -> tuple[tuple[tuple[int, ...], Problem], ...]:
+        return in_pools(self)
+
+    def on_line(self, offsets: Sequence[int]) -> tuple[int, ...]:
+        """Return ``offsets`` of all buffers as if the scratchpad and the pools lay one behind the other."""
+        return on_line(self, offsets)
+
     @cached_property
     def fits_side_by_side(self) -> bool:
-        """Whether the scratchpad has bytes for all buffers at once."""
-        return sum(buffer.occupied_bytes for buffer in self.buffers) <= self.scratchpad.available_bytes
+        """Whether the scratchpad, and every pool, has bytes for all its buffers at once."""
+        return all(
+            sum(buffer.occupied_bytes for buffer in part.buffers) <= part.scratchpad.available_bytes
+            for _, part in self.per_pool
+        )
 
     @cached_property
     def takeovers(self) -> tuple[Takeover, ...]:
@@ -405,4 +400,5 @@ class Problem(Frozen):
                 if buffers and (b.always or not keep.isdisjoint(b.ops))
             ),
             scratchpad=self.scratchpad,
+            pools=self.pools,
         )

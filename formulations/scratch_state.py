@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.memory import Takeover
+
 if TYPE_CHECKING:
-    from hexloom.formulations.memory import Takeover
+    from collections.abc import Sequence
+
     from hexloom.formulations.packing.allocator import Allocator
     from hexloom.formulations.problem import Problem
 
@@ -86,6 +89,13 @@ class ScratchState:
         ``hungry`` says that someone more urgent is short of bytes: then what would begin a group waits, or, where
         the state is not careful, everyone who needs new bytes.
         """
+        answer = self.ask(op, hungry=hungry)
+        if answer == TAKEN:
+            self.begin(op)
+        return answer
+
+    def ask(self, op: int, *, hungry: bool) -> int:
+        """Say what `take` would; where it is `TAKEN` addresses are held already, for `begin` or `give_back`."""
         group = self._group_of[op]
         new = [b for b in self._wanted[op] if b not in self._born]
         over = self._overwritten(op, new) if op in self._over and new else []
@@ -101,16 +111,30 @@ class ScratchState:
                 return SHORT
             if self.allocator is not None and not self._place(group, new):
                 return HELD if self.allocator.has_slots else SHORT
-            self._free -= need
-            self._hold(group, own)
-            for b in (*new, *(one.new for one in over)):
+        return TAKEN
+
+    def give_back(self, op: int) -> None:
+        """Let go of the addresses that `ask` has found for ``op``."""
+        for b in self._wanted[op]:
+            if b not in self._born and self.allocator is not None:
+                self.allocator.release(b)
+
+    def begin(self, op: int) -> None:
+        """Start ``op`` with the bytes that `ask` has found."""
+        group = self._group_of[op]
+        new = [b for b in self._wanted[op] if b not in self._born]
+        if new:
+            over = self._overwritten(op, new) if op in self._over else []
+            bring = [b for b in new if all(one.new != b for one in over)]
+            self._free -= sum(self._size[b] for b in bring)
+            self._hold(group, sum(self._size[b] for b in bring if b in self._owned))
+            for b in new:
                 self._born[b] = self._rank
             self.taken += over
         self._rank += 1
         if self._begun[group] == 0 and self._turn_of[group] >= 0:
             self._waiting[self._turn_of[group]] -= 1
         self._begun[group] += 1
-        return TAKEN
 
     def finish(self, op: int) -> None:
         """End ``op``: free the buffers it is the last to use."""
@@ -244,6 +268,54 @@ class ScratchState:
             mine |= promised
             alive = turn
         return True
+
+
+class PooledState:
+    """The bytes of several pools: an op starts when all of them have what it needs.
+
+    Each pool looks only at its own bytes when it says that everyone can still end; groups that hold bytes of one and
+    wait for those of another can lead a list schedule into a dead end, as fragmentation can.
+    """
+
+    def __init__(self, problem: Problem, states: Sequence[ScratchState]) -> None:
+        self._positions = [mine for mine, _ in problem.per_pool]
+        self._states = states
+        self._count = len(problem.buffers)
+
+    def begins(self, op: int) -> bool:
+        """Whether ``op`` would bring its group to the first bytes of a pool."""
+        return any(state.begins(op) for state in self._states)
+
+    def take(self, op: int, *, hungry: bool) -> int:
+        """Start ``op``, or say that bytes of some pool are `SHORT` or `HELD`."""
+        for k, state in enumerate(self._states):
+            answer = state.ask(op, hungry=hungry)
+            if answer != TAKEN:
+                for earlier in self._states[:k]:
+                    earlier.give_back(op)
+                return answer
+        for state in self._states:
+            state.begin(op)
+        return TAKEN
+
+    def finish(self, op: int) -> None:
+        """End ``op``: free the buffers it is the last to use."""
+        for state in self._states:
+            state.finish(op)
+
+    @property
+    def taken(self) -> list[Takeover]:
+        """Which buffer has taken the address of which, in each pool in the order of the ops."""
+        pairs = zip(self._positions, self._states, strict=True)
+        return [Takeover(mine[new], mine[old], op) for mine, state in pairs for new, old, op in state.taken]
+
+    def lifetimes(self) -> list[tuple[int, int]]:
+        """Lifetimes of all buffers in ranks of events."""
+        found = [(0, 0)] * self._count
+        for mine, state in zip(self._positions, self._states, strict=True):
+            for b, life in zip(mine, state.lifetimes(), strict=True):
+                found[b] = life
+        return found
 
 
 def _groups(problem: Problem) -> tuple[list[int], list[list[int]], set[int]]:

@@ -40,7 +40,8 @@ def serial_order(
 ) -> tuple[int, ...] | None:
     """Return op positions in an order that fits in bytes, or None when there is none.
 
-    ``available_bytes`` replaces what the scratchpad has.
+    ``available_bytes`` replaces what the scratchpad has; every pool
+    counts its own bytes.
 
     Raises
     ------
@@ -49,38 +50,42 @@ def serial_order(
     """
     n = len(problem.ops)
     users = [[problem.op_index[name] for name in set(b.ops)] for b in problem.buffers]
-    capacity = problem.scratchpad.available_bytes if available_bytes is None else available_bytes
+    home = {b: k for k, (mine, _) in enumerate(problem.per_pool) for b in mine}
+    capacity = [view.scratchpad.available_bytes for _, view in problem.per_pool]
+    capacity[0] = capacity[0] if available_bytes is None else available_bytes
     over: dict[int, list[Takeover]] = {}
     for one in problem.takeovers:
         over.setdefault(one.op, []).append(one)
     seen: set[int] = set()
     path: list[int] = []
     alive_users = [0] * len(users)
-    live_bytes = sum(b.occupied_bytes for b in problem.buffers if b.from_start)
-    if live_bytes > capacity:
+    live_bytes = [sum(b.occupied_bytes for b in view.buffers if b.from_start) for _, view in problem.per_pool]
+    if any(live > room for live, room in zip(live_bytes, capacity, strict=True)):
         return None
 
-    def born_bytes(i: int) -> int:
-        return sum(
-            problem.buffers[b].occupied_bytes
-            for b in problem.op_buffers[i]
-            if alive_users[b] == 0 and not problem.buffers[b].from_start
-        )
+    def born(i: int) -> list[int]:
+        return [b for b in problem.op_buffers[i] if alive_users[b] == 0 and not problem.buffers[b].from_start]
 
-    def shared_bytes(i: int) -> int:
+    def shared(i: int) -> dict[int, int]:
         # What may be overwritten by a newer buffer takes bytes once while the op runs, if no user is left.
         olds: dict[int, int] = {}
         for new, old, _ in over.get(i, ()):
             if alive_users[new] == 0 and alive_users[old] == len(users[old]) - 1:
                 olds[old] = max(olds.get(old, 0), problem.buffers[new].occupied_bytes)
-        return sum(olds.values())
+        found: dict[int, int] = {}
+        for old, size in olds.items():
+            found[home[old]] = found.get(home[old], 0) + size
+        return found
 
-    def freed_bytes(i: int) -> int:
-        return sum(
-            problem.buffers[b].occupied_bytes
-            for b in problem.op_buffers[i]
-            if alive_users[b] == len(users[b]) and not problem.buffers[b].to_end
-        )
+    def freed(i: int) -> list[int]:
+        return [b for b in problem.op_buffers[i] if alive_users[b] == len(users[b]) and not problem.buffers[b].to_end]
+
+    def born_bytes(i: int) -> int:
+        return sum(problem.buffers[b].occupied_bytes for b in born(i))
+
+    def count(buffers: list[int], sign: int) -> None:
+        for b in buffers:
+            live_bytes[home[b]] += sign * problem.buffers[b].occupied_bytes
 
     missing = [len(p) for p in problem.predecessors]
     ready = [i for i in range(n) if missing[i] == 0]
@@ -94,25 +99,28 @@ def serial_order(
                 return None
             i = path.pop()
             done &= ~(1 << i)
-            live_bytes += freed_bytes(i)
+            count(freed(i), 1)
             for b in problem.op_buffers[i]:
                 alive_users[b] -= 1
-            live_bytes -= born_bytes(i)
+            count(born(i), -1)
             for s in problem.successors[i]:
                 missing[s] += 1
             continue
         i = choices[-1].pop()
-        need = born_bytes(i)
         state = done | 1 << i
-        if live_bytes + need - shared_bytes(i) > capacity or state in seen:
+        if state in seen:
+            continue
+        new, once = born(i), shared(i)
+        count(new, 1)
+        if any(live - once.get(k, 0) > capacity[k] for k, live in enumerate(live_bytes)):
+            count(new, -1)
             continue
         seen.add(state)
         if len(seen) > state_limit + n:
             raise SearchLimit
-        live_bytes += need
         for b in problem.op_buffers[i]:
             alive_users[b] += 1
-        live_bytes -= freed_bytes(i)
+        count(freed(i), -1)
         done = state
         path.append(i)
         fresh = []

@@ -50,7 +50,11 @@ def _tiles_that_fit(problem: Problem, turns: tuple[int, ...]) -> int:
     """Return how many of the hungriest tiles, rounded up, find room beside the largest buffer that takes turns."""
     largest = max((problem.buffers[b].occupied_bytes for b in turns), default=0)
     hungriest = max(
-        (sum(problem.buffers[b].occupied_bytes for b in of if b not in turns) for of in problem.op_buffers), default=0
+        (
+            sum(problem.buffers[b].occupied_bytes for b in of if b not in turns and problem.buffers[b].pool is None)
+            for of in problem.op_buffers
+        ),
+        default=0,
     )
     return -(-(problem.scratchpad.available_bytes - largest) // max(1, hungriest))
 
@@ -73,7 +77,8 @@ def keep_apart(problem: Problem) -> Guards:
     sources: dict[str, list[int]] = {}
     sinks: dict[str, list[int]] = {}
     for i, op in enumerate(problem.ops):
-        need = sum(problem.buffers[b].occupied_bytes for b in problem.op_buffers[i])
+        mine = [problem.buffers[b] for b in problem.op_buffers[i]]
+        need = sum(buffer.occupied_bytes for buffer in mine if buffer.pool is None)
         hungriest[op.task] = max(hungriest.get(op.task, 0), need)
         if not problem.predecessors[i]:
             sources.setdefault(op.task, []).append(i)

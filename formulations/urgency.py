@@ -26,6 +26,8 @@ LEAST_SHARE = 16
 
 def turn_orders(problem: Problem) -> list[Turns]:
     """Return orders in which the large buffers that several tiles share could be alive one after the other."""
+    if problem.pools:
+        return []  # a turn reserves room in the scratchpad, which says nothing of a pool
     least = problem.scratchpad.available_bytes // LEAST_SHARE
     large = [
         b

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -237,9 +238,11 @@ def check_arithmetic(problem: Problem, rows: Sequence[BoundRow], rule: Rule = "n
         if row.name == "critical_path":
             values = iter([_path(problem, window, entry)])
         elif row.name == "scratchpad":
-            values = iter([_bytes_in_time(problem, window, work, measure)])
+            values = iter([_bytes_in_time(problem, pool, window, work, measure) for pool in _pools(problem)])
         elif row.name == "turns":
-            values = _one_after_the_other(problem, window, work, measure)
+            values = chain.from_iterable(
+                _one_after_the_other(problem, pool, window, work, measure) for pool in _pools(problem)
+            )
         elif row.name not in ("engine_work", "channel_bytes", "heads_tails", "steady_interval"):
             messages.append(f"bound {row.name!r} is not known")
             continue
@@ -282,12 +285,22 @@ class _Lived:
     behind: int
 
 
-def _lived(problem: Problem, window: Windows, work: Mapping[str, Work], measure: Measure) -> tuple[int, list[_Lived]]:
+def _pools(problem: Problem) -> list[str | None]:
+    """Return the names of all places for buffers; the scratchpad has none."""
+    return [None, *(pool.name for pool in problem.pools)]
+
+
+def _lived(
+    problem: Problem, pool: str | None, window: Windows, work: Mapping[str, Work], measure: Measure
+) -> tuple[int, list[_Lived]]:
     """Return the bytes that are not always taken, and what every buffer that needs some of them needs at least."""
-    room = problem.scratchpad.available_bytes
+    pad = problem.scratchpad if pool is None else next(one for one in problem.pools if one.name == pool)
+    room = pad.available_bytes
     found: list[_Lived] = []
     rank = {i: k for k, i in enumerate(problem.topological_order)}
     for buffer in problem.buffers:
+        if buffer.pool != pool:
+            continue
         if buffer.always:
             room -= buffer.occupied_bytes
         elif buffer.occupied_bytes and buffer.ops:
@@ -318,9 +331,11 @@ def _shared(problem: Problem, buffer: Buffer) -> set[str]:
     return set() if old is None else set(old.ops).intersection(buffer.ops)
 
 
-def _bytes_in_time(problem: Problem, window: Windows, work: Mapping[str, Work], measure: Measure) -> int:
+def _bytes_in_time(
+    problem: Problem, pool: str | None, window: Windows, work: Mapping[str, Work], measure: Measure
+) -> int:
     """Return what buffers occupy for as long as their users need, over the bytes that are not resident."""
-    room, lived = _lived(problem, window, work, measure)
+    room, lived = _lived(problem, pool, window, work, measure)
     total = sum(one.size * one.ticks for one in lived)
     if not total or room <= 0:
         return 0
@@ -328,10 +343,10 @@ def _bytes_in_time(problem: Problem, window: Windows, work: Mapping[str, Work], 
 
 
 def _one_after_the_other(
-    problem: Problem, window: Windows, work: Mapping[str, Work], measure: Measure
+    problem: Problem, pool: str | None, window: Windows, work: Mapping[str, Work], measure: Measure
 ) -> Iterator[int]:
     """For sets of buffers of which no two fit together: all their lives, a head and the tail of another one."""
-    room, lived = _lived(problem, window, work, measure)
+    room, lived = _lived(problem, pool, window, work, measure)
     large = [one for one in lived if one.size + one.size > room and one.ticks > 0]
     for earliest in {0, *(one.before for one in large)}:
         for latest in {0, *(one.behind for one in large)}:

@@ -59,11 +59,13 @@ class Bytes:
 def count_bytes(problem: Problem, ancestry: Ancestry, classes: Sequence[Sequence[int]]) -> Bytes:
     """Return the least bytes that classes keep alive.
 
-    A buffer whose keepers are whole classes counts once for them all, any other in equal shares for its keepers.
+    A buffer whose keepers are whole classes counts once for them all, any other in equal shares for its keepers. Only
+    the scratchpad is counted, not other pools.
     """
-    room = problem.scratchpad.available_bytes - sum(b.occupied_bytes for b in problem.buffers if b.always)
+    here = {b: buffer for b, buffer in enumerate(problem.buffers) if buffer.pool is None}
+    room = problem.scratchpad.available_bytes - sum(b.occupied_bytes for b in here.values() if b.always)
     found = Bytes(room, [0] * len(classes), [set() for _ in classes])
-    moving = {b: buffer for b, buffer in enumerate(problem.buffers) if not buffer.always}
+    moving = {b: buffer for b, buffer in here.items() if not buffer.always}
     if sum(buffer.occupied_bytes for buffer in moving.values()) <= room:
         return found
     shares: dict[int, int] = defaultdict(int)

@@ -25,7 +25,7 @@ Report = Callable[[str, tuple[str, ...], str], None]
 
 
 class Placed(NamedTuple):
-    """A buffer in bytes ``[low, high)``."""
+    """A buffer in bytes ``[low, high)`` of the scratchpad or of its pool."""
 
     buffer: Buffer
     low: int
@@ -40,7 +40,8 @@ def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
 
     What is alive at the start, or at the end, shares no bytes with what is alive then too.
     """
-    available = problem.scratchpad.available_bytes
+    room: dict[str | None, int] = {None: problem.scratchpad.available_bytes}
+    room |= {pool.name: pool.available_bytes for pool in problem.pools}
     known = {buffer.name for buffer in problem.buffers}
     for name in plan.addresses:
         if name not in known:
@@ -50,7 +51,7 @@ def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
         if at is None:
             report("address_missing", (buffer.name,), f"buffer {buffer.name!r} has no address")
         else:
-            _check_address(buffer, at, available, report)
+            _check_address(buffer, at, room[buffer.pool], report)
     if not any(buffer.resident for buffer in problem.buffers):
         return
     for one, other in _sharing(_placed(problem, plan)):
@@ -81,7 +82,8 @@ def _check_address(buffer: Buffer, at: int, available: int, report: Report) -> N
         text = f"buffer {buffer.name!r} lies at {at} B, not a multiple of its alignment {buffer.align_bytes} B"
         report("address_alignment", parties, text)
     if at < 0 or at + buffer.occupied_bytes > available:
-        text = f"buffer {buffer.name!r} [{at}, {at + buffer.occupied_bytes}) is not inside [0, {available}) B"
+        place = "" if buffer.pool is None else f" of pool {buffer.pool!r}"
+        text = f"buffer {buffer.name!r} [{at}, {at + buffer.occupied_bytes}) is not inside [0, {available}) B{place}"
         report("address_range", parties, text)
 
 
@@ -152,7 +154,8 @@ def check_lifetimes(problem: Problem, plan: Plan, rows: Mapping[str, OpRow], rep
             others = [rows[op].start for op in new.buffer.ops if op != both]
             alive[new.buffer.name] = (min([rows[both].observed, *others]), alive[new.buffer.name][1])
     _check_overlaps(placed, alive, report)
-    _check_peak(problem.buffers, problem.scratchpad.available_bytes, alive, report)
+    for name, pad in ((None, problem.scratchpad), *((pool.name, pool) for pool in problem.pools)):
+        _check_peak([b for b in problem.buffers if b.pool == name], pad.available_bytes, alive, report)
 
 
 def _reader(old: Placed, new: Placed) -> str | None:
@@ -217,7 +220,12 @@ def _check_peak(
             peak, at = used, time
     if peak > available:
         held = tuple(b.name for b in buffers if b.name in alive and alive[b.name][0] <= at < alive[b.name][1])
-        text = f"{len(held)} buffers hold {peak} B at tick {at}, {peak - available} B above the {available} B available"
+        pool = buffers[0].pool
+        place = "" if pool is None else f" in pool {pool!r}"
+        text = (
+            f"{len(held)} buffers hold {peak} B{place} at tick {at}, {peak - available} B above the {available} B "
+            "available"
+        )
         report("scratchpad_peak", held, text)
 
 
@@ -253,7 +261,9 @@ def _sharing(
             both = np.minimum(until[rest], until[k]) > np.maximum(since[rest], since[k])
             meets = meets & both
         for j in np.flatnonzero(meets):
-            yield placed[k], placed[k + 1 + int(j)]
+            other = placed[k + 1 + int(j)]
+            if other.buffer.pool == placed[k].buffer.pool:
+                yield placed[k], other
 
 
 def _array(values: Sequence[int]) -> npt.NDArray[Any]:

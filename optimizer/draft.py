@@ -87,6 +87,7 @@ class BufferDraft:
     granule_bytes: int = 1
     address: int | None = None
     resident: bool | Literal["from_start", "to_end"] = False
+    pool: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

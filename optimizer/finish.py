@@ -115,6 +115,7 @@ def finished(
 def _notes(problem: Problem, rule: Rule, makespan: Moment, bottleneck: str) -> tuple[str, ...]:
     """Return what arithmetic says of a scratchpad that never acts, or of one that takes the overlap away."""
     at = 0
+    problem = problem.per_pool[0][1]
     for buffer in sorted(problem.buffers, key=lambda b: (-b.align_bytes, -b.occupied_bytes)):
         at = -(-at // buffer.align_bytes) * buffer.align_bytes + buffer.occupied_bytes
     available = problem.scratchpad.available_bytes

@@ -29,12 +29,16 @@ MOST_OPS = 400
 
 
 def least_footprint(schedule: Schedule) -> int | None:
-    """Return the fewest bytes found in which all buffers find room, their lives as they are; None: not looked for."""
-    problem = schedule.problem
+    """Return the fewest bytes of scratchpad in which its buffers found room, their lives as they are.
+
+    None where it was not looked for.
+    """
+    here, problem = schedule.problem.per_pool[0]
     sized = [b for b in problem.buffers if b.occupied_bytes]
     if not sized or len(sized) > MOST_BUFFERS:
         return None
-    lives = _lives(schedule)
+    every = _lives(schedule)
+    lives = [every[b] for b in here]
     placed = [
         (b, schedule.plan.addresses[b.name])
         for b, life in zip(problem.buffers, lives, strict=True)

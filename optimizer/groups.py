@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hexloom.formulations.memory import still_overwriting
-from hexloom.formulations.problem import Buffer, Engine, Mode, Precedence, Problem, Rule, Scratchpad, Use, slows
+from hexloom.formulations.problem import Buffer, Engine, Mode, Pool, Precedence, Problem, Rule, Scratchpad, Use, slows
 from hexloom.formulations.shares import amount_in_words, engine_in_words
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ Kind = Literal[
     "pin",
     "buffer",
     "scratchpad",
+    "pool",
     "precedence",
     "chain",
     "engine",
@@ -56,6 +57,9 @@ def in_words(problem: Problem, group: Group) -> str:
         if group.kind == "pin":
             return f"the pin of buffer {quoted} at {buffer.address}"
         return f"the {buffer.occupied_bytes:,} B of buffer {quoted}"
+    if group.kind == "pool":
+        pool = next(pool for pool in problem.pools if pool.name == name)
+        return f"the {pool.available_bytes:,} B of pool {quoted}"
     if group.kind == "engine":
         units = problem.engines[problem.engine_index[name]].units
         if name in problem.shares:
@@ -90,7 +94,8 @@ def groups_of(problem: Problem, rule: Rule = "none") -> tuple[Group, ...]:
         found += [Group("interference")] if problem.interference else []
     found += [Group("gang", (op.name,)) for op in problem.ops if all(_wide(problem, mode) for mode in op.modes)]
     sized = [b for b in problem.buffers if b.occupied_bytes or b.address is not None]
-    found += [Group("scratchpad")] if sized else []
+    found += [Group("scratchpad")] if any(b.pool is None for b in sized) else []
+    found += [Group("pool", (pool.name,)) for pool in problem.pools if any(b.pool == pool.name for b in sized)]
     found += [Group("buffer", (b.name,)) for b in sized]
     found += [Group("pin", (b.name,)) for b in problem.buffers if b.address is not None]
     found += [Group("deadline", (op.name,)) for op in problem.ops if op.deadline_ticks is not None]
@@ -132,6 +137,10 @@ def keeping(problem: Problem, kept: Iterable[Group]) -> Problem:
         precedences=tuple(e for e in edges if e.before in concerned and e.after in concerned),
         buffers=buffers,
         scratchpad=pad,
+        pools=tuple(
+            pool if Group("pool", (pool.name,)) in keep else Pool(name=pool.name, total_bytes=roomy_bytes(problem))
+            for pool in problem.pools
+        ),
         entry_ticks=problem.entry_ticks if Group("entry") in keep else 0,
     )
 

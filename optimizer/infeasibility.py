@@ -139,7 +139,8 @@ def _at_an_edge(problem: Problem, found: Shortfall) -> str:
 def _bytes_message(problem: Problem, found: Shortfall, what: str) -> str:
     held = [f"{n}@{a}+{s}" if a is not None else f"{n} {format_bytes(s)}" for n, s, a in found.holders]
     if found.kind == "largest_gap":
-        free = problem.scratchpad.available_bytes - sum(size for _, size, _ in found.holders[1:])
+        pad = next((pool for pool in problem.pools if pool.label == found.resource), problem.scratchpad)
+        free = pad.available_bytes - sum(size for _, size, _ in found.holders[1:])
         return (
             f"{what}: no room for buffer {found.holders[0][0]!r} in one piece beside the pinned {', '.join(held[1:])}: "
             f"wanted {_plain_bytes(found.need)}, largest gap {_plain_bytes(found.have)}, "
@@ -147,12 +148,13 @@ def _bytes_message(problem: Problem, found: Shortfall, what: str) -> str:
         )
     if found.kind == "pin":
         short = _plain_bytes(found.short)
+        place = "the scratchpad" if found.resource == "scratchpad" else found.resource
         if len(found.holders) == 1:
-            return f"pinned {held[0]} ends at {found.need}, the scratchpad at {found.have}: short {short}"
+            return f"pinned {held[0]} ends at {found.need}, {place} at {found.have}: short {short}"
         return f"{what}: pinned {held[0]} and {held[1]} share {short} while both are alive"
     text = (
-        f"{what} needs {format_bytes(found.need)} of scratchpad at once, {format_bytes(found.have)} are available: "
-        f"short {format_bytes(found.short)}"
+        f"{what} needs {format_bytes(found.need)} of {found.resource} at once, {format_bytes(found.have)} are "
+        f"available: short {format_bytes(found.short)}"
     )
     if found.rounding:
         text += f"; {format_bytes(found.rounding)} of the need is rounding"

@@ -97,6 +97,8 @@ class Levers:
                 continue
             if group.kind == "scratchpad":
                 yield from self._more_scratchpad(found)
+            elif group.kind == "pool":
+                yield self._roomy_pool(group.names[0])
             elif group.kind == "deadline":
                 yield self._later(group.names[0])
             elif group.kind == "pin":
@@ -142,9 +144,8 @@ class Levers:
         buffers = {b.name: b for b in self.problem.buffers}
         own = [buffers[name] for name, _, _ in found.holders if not buffers[name].resident]
         held = {name for name, _, _ in found.holders}
-        room = found.have - sum(
-            b.occupied_bytes for b in buffers.values() if b.always or (b.resident and b.name in held)
-        )
+        there = [b for b in buffers.values() if b.pool == buffers[found.holders[0][0]].pool]
+        room = found.have - sum(b.occupied_bytes for b in there if b.always or (b.resident and b.name in held))
         pieces = pieces_needed(own, room)
         if pieces is None:
             yield Lever(text=f"free {format_bytes(found.short)}")
@@ -187,7 +188,7 @@ class Levers:
         """Yield the least scratchpad that is enough, and what as much as all buffers want would buy."""
         have = self.problem.scratchpad.available_bytes
         roomy = roomy_bytes(self.problem)
-        low = max(have, found.need - 1) if found.kind == "bytes" else have
+        low = max(have, found.need - 1) if (found.kind, found.resource) == ("bytes", "scratchpad") else have
         tries = [low + 1, least_bytes(self.problem)] if self._left > STEP_S else []
         high, least = self._least(low, roomy, tries, lambda at: self._high_water(at))
         if high is None:
@@ -201,12 +202,23 @@ class Levers:
             all_text = f"scratchpad for all buffers side by side ({format_bytes(roomy)} available)"
             yield self._solved(all_text, self._with_bytes(roomy))
 
+    def _roomy_pool(self, name: str) -> Lever:
+        """Return what a pool with room for all its buffers side by side would buy."""
+        place = next(k for k, pool in enumerate(self.problem.pools) if pool.name == name)
+        pool, need = self.problem.pools[place], roomy_bytes(self.problem.per_pool[place + 1][1])
+        larger = pool.model_copy(update={"total_bytes": need + pool.reserved_bytes})
+        pools = (*self.problem.pools[:place], larger, *self.problem.pools[place + 1 :])
+        text = f"{pool.label} for all its buffers side by side ({format_bytes(need)} available)"
+        change = (pool.label, need, pool.available_bytes, "B")
+        return self._solved(text, with_parts(self.problem, pools=pools), change=change)
+
     def _high_water(self, available: int) -> tuple[str, int]:
         answer = self._ask(self._with_bytes(available))
         if answer.decision is None:
             return answer.verdict, available
         self._shown = answer
-        ends = [at + b.occupied_bytes for b, at in zip(self.problem.buffers, answer.decision.offsets, strict=True)]
+        placed = zip(self.problem.buffers, answer.decision.offsets, strict=True)
+        ends = [at + b.occupied_bytes for b, at in placed if b.pool is None]
         return answer.verdict, max(ends, default=0)
 
     def _least(

@@ -24,6 +24,7 @@ from hexloom.formulations.problem import (
     Interference,
     Mode,
     Op,
+    Pool,
     Precedence,
     Problem,
     Pull,
@@ -145,10 +146,12 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
                 address=b.address,
                 resident=b.resident,
                 overwrites=over.get(b.name),
+                pool=b.pool,
             )
             for b in draft.buffers
         ]
     buffers += _reserved(workload, machine, ops)
+    _check_pools(workload, buffers)
     engines = engines_of(workload, machine, ops)
     problem = Problem(
         name=workload.name,
@@ -163,6 +166,10 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
         hazards="noted" if workload.hazards == "report" else "ordered",
         scratchpad=Scratchpad(
             total_bytes=machine.vtcm.total_bytes.whole, reserved_bytes=machine.vtcm.reserved_bytes.whole
+        ),
+        pools=tuple(
+            Pool(name=pool.name, total_bytes=pool.size_bytes, reserved_bytes=pool.reserved_bytes)
+            for pool in workload.pools
         ),
         entry_ticks=ticks(entry_us),
     )
@@ -186,10 +193,21 @@ def _reserved(workload: Workload, machine: Machine, ops: list[Op]) -> Iterable[B
             name=f"reserved.{k}",
             size_bytes=held.bytes,
             ops=tuple(dict.fromkeys(edges)),
-            align_bytes=machine.vtcm.align_bytes.whole if held.address is None else 1,
+            align_bytes=machine.vtcm.align_bytes.whole if held.address is None and held.pool is None else 1,
             address=held.address,
             resident="from_start" if held.from_ is None else "to_end" if held.until is None else False,
+            pool=held.pool,
         )
+
+
+def _check_pools(workload: Workload, buffers: list[Buffer]) -> None:
+    known = [pool.name for pool in workload.pools]
+    for buffer in buffers:
+        if buffer.pool is not None and buffer.pool not in known:
+            raise InvalidInputError(
+                f"buffer {buffer.name!r}: there is no pool {buffer.pool!r}{did_you_mean(buffer.pool, known)}; known: "
+                f"{', '.join(known) or 'none'}"
+            )
 
 
 def _overwritten(draft: TaskDraft, prefix: str) -> Iterable[Access]:

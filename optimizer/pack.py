@@ -81,7 +81,8 @@ def pack(
     Raises
     ------
     InvalidInputError
-        A lifetime that ends before it begins, a pin off its alignment, two buffers of one name, a number out of range.
+        A lifetime that ends before it begins, a pin off its alignment, two buffers of one name, a pool, a number out of
+        range.
     CheckFailedError
         The offsets found did not pass the independent checker; a fault of hexloom.
     """
@@ -127,6 +128,11 @@ def _refuse(
         if buffer.name in names:
             raise InvalidInputError(f"two buffers are named {buffer.name!r}; names must differ")
         names.add(buffer.name)
+        if buffer.pool is not None:
+            raise InvalidInputError(
+                f"buffer {buffer.name!r} lies in pool {buffer.pool!r}; pack the buffers of one place at a time, "
+                "without their pool"
+            )
         if upper < lower:
             raise InvalidInputError(f"buffer {buffer.name!r} ends at {upper}, before it begins at {lower}; swap them")
         if buffer.address is not None and buffer.address % buffer.align_bytes:

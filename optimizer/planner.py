@@ -112,10 +112,11 @@ def address_orders(problem: Problem, decision: Decision) -> list[tuple[int, int]
             problem.buffers[b].overwrites is not None,
         ),
     )
+    offsets = problem.on_line(decision.offsets)
     holders: list[tuple[int, int, int]] = []
     orders: list[tuple[int, int]] = []
     for b in born:
-        start = decision.offsets[b]
+        start = offsets[b]
         end = start + problem.buffers[b].occupied_bytes
         left: list[tuple[int, int, int]] = []
         for low, high, old in holders:

@@ -255,6 +255,8 @@ def solve(
         if outcome.proven_infeasible:
             what = PLAN_AT_EVENTS if outcome.by_events and slows(acting) else "schedule"
             return infeasible(Shortfall("search", None, what, 1, 0, f"{what.split()[0]}s"), twice)
+        if outcome.no_order and problem.pools:
+            return infeasible(Shortfall("search", None, "schedule", 1, 0, "schedules"), twice)
         if outcome.no_order:
             have = problem.scratchpad.available_bytes
             return infeasible(Shortfall("order", None, "scratchpad", least_bytes(problem), have, "B"), twice)

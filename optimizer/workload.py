@@ -77,16 +77,37 @@ class Slows(Spec):
     factor: Factor
 
 
-class Reserved(Spec):
-    """Scratchpad bytes that somebody else holds until the end of op ``until``, or from the start of op ``from`` on.
+class UserPool(Spec):
+    """A memory beside the machine's scratchpad, with addresses of its own: a locked part of a cache, another level.
 
-    With both it is held between the two. Ops are called as in the plan: ``task/op``, or ``op`` where there is one task.
+    Of its ``size_bytes`` the highest ``reserved_bytes`` are somebody else's.
+    """
+
+    name: Name
+    size_bytes: Annotated[Bytes, Field(ge=1)]
+    reserved_bytes: Bytes = 0
+
+    @model_validator(mode="after")
+    def _has_room(self) -> Self:
+        if self.reserved_bytes > self.size_bytes:
+            raise ValueError(
+                f"pool {self.name!r}: reserved_bytes {self.reserved_bytes} is above its size_bytes {self.size_bytes}"
+            )
+        return self
+
+
+class Reserved(Spec):
+    """Bytes of the scratchpad, or of ``pool``, that somebody else holds for a while.
+
+    It is held until the end of op ``until``, from the start of op ``from`` on, or with both between the two. Ops are
+    called as in the plan: ``task/op``, or ``op`` where there is one task.
     """
 
     bytes: Annotated[Bytes, Field(ge=1)]
     until: Name | None = None
     from_: Name | None = Field(default=None, alias="from")
     address: Bytes | None = None
+    pool: Name | None = None
 
     @model_validator(mode="after")
     def _has_an_edge(self) -> Self:
@@ -100,8 +121,8 @@ class Workload(Spec):
 
     ``hw`` is the machine when none is named beside the file; ``tick_us`` forces the length of a tick. ``channels`` and
     ``interference`` say what else than engines and DDR the ops share. ``hazards``: whether ops that touch the
-    same bytes and that nothing orders are refused, ordered as they stand in the file, or only noted. ``reserved`` is
-    what the plan may have of the scratchpad only for a part of the time.
+    same bytes and that nothing orders are refused, ordered as they stand in the file, or only noted. ``pools`` are
+    further memories that buffers can name, ``reserved`` what the plan may have only for a part of the time.
     """
 
     schema_: Literal["hexloom.workload/1"] = Field(default="hexloom.workload/1", alias="schema")
@@ -113,6 +134,7 @@ class Workload(Spec):
     channels: tuple[UserChannel, ...] = ()
     interference: tuple[Slows, ...] = ()
     hazards: Literal["refuse", "order", "report"] = "refuse"
+    pools: tuple[UserPool, ...] = ()
     reserved: tuple[Reserved, ...] = ()
     tasks: tuple[Task, ...] = Field(min_length=1)
 
@@ -122,6 +144,7 @@ class Workload(Spec):
             ("task", [task.name for task in self.tasks]),
             ("engine", [engine.name for engine in self.engines]),
             ("channel", [channel.name for channel in self.channels]),
+            ("pool", [pool.name for pool in self.pools]),
         ):
             for name in names:
                 if names.count(name) > 1:
@@ -158,7 +181,9 @@ class Workload(Spec):
     def to_json(self) -> str:
         """Return the canonical JSON of the workload."""
         # What is newer than the format is left out where it says nothing: digests stay what they were.
-        return self.model_dump_json(by_alias=True, exclude=None if self.reserved else {"reserved"})
+        return self.model_dump_json(
+            by_alias=True, exclude={name for name in ("reserved", "pools") if not getattr(self, name)}
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Workload:

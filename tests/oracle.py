@@ -11,6 +11,7 @@ Nothing here is shared with the product but the data of `Problem`. The class sea
   demand more of a channel than its capacity. What is given back is observed as an end.
 * A buffer has its address from the start of its first op to the observed end of its last; one that is resident, before
   the first op, after the last op, or both. One that is never alive needs an address inside the scratchpad all the same.
+* A buffer lies in the scratchpad or in one pool; those of different places have no bytes in common.
 * No op is known to end after its deadline.
 * Transfers take their pipes in order of issue; one that finds its pipes taken lets later ones pass. All that happens
   at one instant happens before the next transfer is chosen.
@@ -173,7 +174,7 @@ class _Search:
                 for use in mode.uses:
                     if use.unit_ids is not None and use.engine not in self.pipe_of:
                         self.special |= {self.lane_of[use.engine, u] for u in use.unit_ids}
-        self.room = max(0, problem.scratchpad.total_bytes - problem.scratchpad.reserved_bytes)
+        self.room = [_room(problem, b) for b in problem.buffers]
         self.size = [_size(b) for b in problem.buffers]
         self.users = [sorted({at[name] for name in b.ops}) for b in problem.buffers]
         names = [b.name for b in problem.buffers]
@@ -277,13 +278,17 @@ class _Search:
         """Every address that buffer ``b`` can have beside the live ones."""
         buffer, size = self.problem.buffers[b], self.size[b]
         if size == 0:
-            if (buffer.address or 0) <= self.room:
+            if (buffer.address or 0) <= self.room[b]:
                 yield buffer.address or 0
             return
-        tried = range(0, self.room - size + 1, buffer.align_bytes) if buffer.address is None else (buffer.address,)
+        tried = range(0, self.room[b] - size + 1, buffer.align_bytes) if buffer.address is None else (buffer.address,)
         for address in tried:
-            if address + size <= self.room and not any(
-                place >= 0 and self.size[other] and address < place + self.size[other] and place < address + size
+            if address + size <= self.room[b] and not any(
+                place >= 0
+                and self.problem.buffers[other].pool == buffer.pool
+                and self.size[other]
+                and address < place + self.size[other]
+                and place < address + size
                 for other, place in enumerate(places)
             ):
                 yield address
@@ -640,7 +645,7 @@ def shared_bytes(problem: Problem, plan: Plan) -> list[tuple[Buffer, Buffer]]:
     return [
         (a, b)
         for a, b in combinations(used, 2)
-        if at[a.name] < at[b.name] + _size(b) and at[b.name] < at[a.name] + _size(a)
+        if a.pool == b.pool and at[a.name] < at[b.name] + _size(b) and at[b.name] < at[a.name] + _size(a)
     ]
 
 
@@ -728,15 +733,14 @@ def plan_faults(problem: Problem, plan: Plan, *, rigid: bool = False) -> list[st
 
 def _address_faults(problem: Problem, plan: Plan) -> list[str]:
     found: list[str] = []
-    room = max(0, problem.scratchpad.total_bytes - problem.scratchpad.reserved_bytes)
     if set(plan.addresses) != {buffer.name for buffer in problem.buffers}:
         return ["not every buffer has an address"]
     for buffer in problem.buffers:
         at = plan.addresses[buffer.name]
         if at % buffer.align_bytes or buffer.address not in (None, at):
             found.append(f"{buffer.name} may not lie at {at}")
-        if at < 0 or at + _size(buffer) > room:
-            found.append(f"{buffer.name} ends at {at + _size(buffer)}, beyond {room}")
+        if at < 0 or at + _size(buffer) > _room(problem, buffer):
+            found.append(f"{buffer.name} ends at {at + _size(buffer)}, beyond {_room(problem, buffer)}")
     return found
 
 
@@ -821,6 +825,12 @@ def time_faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes], *, r
 def faults(problem: Problem, plan: Plan, times: Mapping[str, OpTimes], *, rigid: bool = False) -> list[str]:
     """Return what is wrong with a plan and its times."""
     return plan_faults(problem, plan, rigid=rigid) or time_faults(problem, plan, times, rigid=rigid)
+
+
+def _room(problem: Problem, buffer: Buffer) -> int:
+    """Bytes of the place in which a buffer lies: each has addresses of its own."""
+    places = [problem.scratchpad] if buffer.pool is None else [p for p in problem.pools if p.name == buffer.pool]
+    return max(0, places[0].total_bytes - places[0].reserved_bytes)
 
 
 def _size(buffer: Buffer) -> int:

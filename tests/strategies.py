@@ -14,6 +14,7 @@ from hexloom.formulations.problem import (
     Engine,
     Mode,
     Op,
+    Pool,
     Precedence,
     Problem,
     Pull,
@@ -220,6 +221,18 @@ def with_channels(
         for low, high in draw(st.lists(pairs, max_size=n, unique=True)):
             edges.append(Precedence(before=f"o{order[low]}", after=f"o{order[high]}"))
     buffers, scratchpad = draw(scratchpad_buffers([op.name for op in ops], max_buffers))
+    pools = draw(st.sampled_from(((), (), (), (Pool(name="near", total_bytes=7, reserved_bytes=1),))))
+    if pools:
+        place = {b.name: draw(st.sampled_from((None, "near"))) for b in buffers}
+        buffers = tuple(
+            b.model_copy(
+                update={
+                    "pool": place[b.name],
+                    "overwrites": b.overwrites if place.get(b.overwrites or "") == place[b.name] else None,
+                }
+            )
+            for b in buffers
+        )
     return Problem(
         engines=engines,
         channels=channels,
@@ -227,6 +240,7 @@ def with_channels(
         precedences=tuple(edges),
         buffers=buffers,
         scratchpad=scratchpad,
+        pools=pools,
         entry_ticks=draw(st.sampled_from((0, 0, 1, 2))),
     )
 

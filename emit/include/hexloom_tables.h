@@ -42,6 +42,7 @@
 #define HEXLOOM_VTCM (1u)
 #define HEXLOOM_DDR_MAPPED (2u)
 #define HEXLOOM_DDR_DMA_ONLY (3u)
+#define HEXLOOM_POOL (4u) /* a memory beside the scratchpad, in the order of the problem's pools */
 
 #define HEXLOOM_TASK_ASYNC (1u)      /* task flag */
 #define HEXLOOM_BUFFER_RESIDENT (1u) /* buffer flag: alive for the whole run */

@@ -169,15 +169,20 @@ class _Memory:
     A buffer lives while any of its users runs, and while an op runs that has a user before and a user after it. If
     the ops that keep it alive make up whole classes it is shared: its bytes count once for all of them. If not, each
     of these ops counts an equal share of it, so small that no set of them counts more than the whole. Buffers
-    that are always resident take their room; of other resident ones only the life among their users counts.
+    that are always resident take their room; of other resident ones only the life among their users counts. What
+    lies in other pools counts for nothing: the bound stays one.
     """
 
     def __init__(self, problem: Problem, order: Order, partition: Sequence[tuple[int, ...]]) -> None:
         pad = problem.scratchpad.available_bytes
-        self.room = pad - sum(b.occupied_bytes for b in problem.buffers if b.always)
+        self.room = pad - sum(b.occupied_bytes for b in problem.buffers if b.always and b.pool is None)
         self._shared: list[list[int]] = [[] for _ in partition]
         self._own = [0] * len(partition)
-        moving = [b for b, buffer in enumerate(problem.buffers) if not buffer.always and buffer.occupied_bytes > 0]
+        moving = [
+            b
+            for b, buffer in enumerate(problem.buffers)
+            if not buffer.always and buffer.occupied_bytes > 0 and buffer.pool is None
+        ]
         if sum(problem.buffers[b].occupied_bytes for b in moving) <= self.room:
             return
         home = {i: c for c, ops in enumerate(partition) for i in ops}

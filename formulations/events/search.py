@@ -123,6 +123,9 @@ def search_events(
     moves: Moves = Working(tables, speeds) if sharing else Unslowed(tables)
     if incumbent is not None and incumbent[1].late:
         incumbent = None
+    if problem.pools:
+        # Its states count the bytes of one pool.
+        return EventFound(incumbent, False, False, tables.monotone, 0)
     if never_fits(tables):
         return EventFound(incumbent, False, incumbent is None, tables.monotone, 0)
     run = _Search(tables, moves, evaluate, incumbent, lower, limit)

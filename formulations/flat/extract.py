@@ -168,6 +168,7 @@ def _timeless_overlap(
 ) -> bool:
     """Whether a buffer of ops that take no time shares bytes with another: the model does not see all of these."""
     sizes = [buffer.occupied_bytes for buffer in problem.buffers]
+    offsets = problem.on_line(offsets)
     for b, buffer in enumerate(problem.buffers):
         users = [problem.op_index[name] for name in buffer.ops]
         if not users or max(solution.known[u] for u in users) > min(solution.start[u] for u in users):

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ortools.sat.python import cp_model
 
@@ -114,11 +114,14 @@ def _overwriting(
 
 
 def add_bytes(model: cp_model.CpModel, problem: Problem, lives: list[Life]) -> None:
-    """Ensure that at any time the bytes alive, residents included, fit: a relaxation of addresses."""
-    resident = sum(b.occupied_bytes for b in problem.buffers if b.always)
-    sizes = [problem.buffers[life.buffer].occupied_bytes for life in lives]
-    if lives and sum(sizes) + resident > problem.scratchpad.available_bytes:
-        model.add_cumulative([life.interval for life in lives], sizes, problem.scratchpad.available_bytes - resident)
+    """Ensure that at any time the bytes alive, residents included, fit into each pool: a relaxation of addresses."""
+    for mine, view in problem.per_pool:
+        available = view.scratchpad.available_bytes
+        resident = sum(b.occupied_bytes for b in view.buffers if b.always)
+        here = [life for life in lives if life.buffer in mine] if problem.pools else lives
+        sizes = [problem.buffers[life.buffer].occupied_bytes for life in here]
+        if here and sum(sizes) + resident > available:
+            model.add_cumulative([life.interval for life in here], sizes, available - resident)
 
 
 def add_addresses(
@@ -127,13 +130,34 @@ def add_addresses(
     """Ensure that no two buffers overlap in time and address; return the address of each in units of its alignment.
 
     ``align * unit <= available - size``; pinned buffers are fixed, resident ones live for longer than the horizon.
+    What lies in different pools never overlaps.
     """
+    alive = {life.buffer: life.interval for life in lives}
+    units: dict[int, cp_model.IntVar] = {}
+    over = {life.buffer: life.own["over"] for life in lives if "over" in life.own}
+    for mine, view in problem.per_pool:
+        units.update(_addresses_in(model, problem, mine, view.scratchpad.available_bytes, alive, over, upper))
+    for new, old, _ in problem.takeovers:
+        if new in over:
+            at, there = (units[b] * problem.buffers[b].align_bytes for b in (new, old))
+            model.add(at == there).only_enforce_if(over[new])
+    return units
+
+
+def _addresses_in(
+    model: cp_model.CpModel,
+    problem: Problem,
+    buffers: Sequence[int],
+    available: int,
+    alive: Mapping[int, cp_model.IntervalVar],
+    over: Mapping[int, cp_model.IntVar],
+    upper: int,
+) -> dict[int, cp_model.IntVar]:
     rows: list[cp_model.IntervalVar] = []
     columns: list[cp_model.IntervalVar] = []
     units: dict[int, cp_model.IntVar] = {}
-    available = problem.scratchpad.available_bytes
-    alive = {life.buffer: life.interval for life in lives}
-    for b, buffer in enumerate(problem.buffers):
+    for b in buffers:
+        buffer = problem.buffers[b]
         size = buffer.occupied_bytes
         if size == 0 or not (buffer.always or b in alive):
             continue
@@ -147,11 +171,6 @@ def add_addresses(
         row = alive[b] if b in alive else model.new_fixed_size_interval_var(-1, upper + 2, f"all:{buffer.name}")
         rows.append(row)
     model.add_no_overlap_2d(rows, columns)
-    over = {life.buffer: life.own["over"] for life in lives if "over" in life.own}
-    for new, old, _ in problem.takeovers:
-        if new in over:
-            at, there = (units[b] * problem.buffers[b].align_bytes for b in (new, old))
-            model.add(at == there).only_enforce_if(over[new])
     # Two lives of no length never overlap, but an op needs all its buffers at once.
     column = dict(zip(units, columns, strict=True))
     for i, op in enumerate(problem.ops):

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hexloom.formulations.flat.model import FlatSolution
     from hexloom.formulations.problem import Problem
@@ -86,9 +86,14 @@ def _engines(problem: Problem, solution: FlatSolution) -> Iterator[str]:
 
 
 def _scratchpad(problem: Problem, solution: FlatSolution) -> Iterator[str]:
-    available = problem.scratchpad.available_bytes
+    for mine, view in problem.per_pool:
+        yield from _pool(problem, solution, mine, view.scratchpad.available_bytes)
+
+
+def _pool(problem: Problem, solution: FlatSolution, buffers: Sequence[int], available: int) -> Iterator[str]:
     alive: list[tuple[int, int, int, int | None]] = []
-    for b, buffer in enumerate(problem.buffers):
+    for b in buffers:
+        buffer = problem.buffers[b]
         users = [problem.op_index[name] for name in buffer.ops]
         if not buffer.occupied_bytes or not (users or buffer.always):
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import lcm
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.memory import Takeover
 from hexloom.formulations.packing.block import Block, blocks_of
 from hexloom.formulations.packing.first_fit import ORDERS, neighbours, ordered, place_in_order
 from hexloom.formulations.packing.views import ViewSearch
@@ -12,7 +13,6 @@ from hexloom.formulations.packing.views import ViewSearch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.memory import Takeover
     from hexloom.formulations.packing.block import Lifetime
     from hexloom.formulations.problem import Problem
 
@@ -43,6 +43,8 @@ def pack_over(problem: Problem, lifetimes: Sequence[Lifetime], taken: Sequence[T
     """
     if not taken:
         return pack(problem, lifetimes)
+    if problem.pools:
+        return _per_pool(problem, lifetimes, taken)
     blocks = blocks_of(problem.buffers, lifetimes)
     home = list(range(len(blocks)))
     for new, old, _ in taken:
@@ -67,7 +69,22 @@ def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | N
     First fit in each of its orders, pinned buffers first; then the exact search for a short time, which for few
     buffers comes to its end: then None means that there is no packing.
     """
+    if problem.pools:
+        return _per_pool(problem, lifetimes, ())
     return _packed(blocks_of(problem.buffers, lifetimes), problem.scratchpad.available_bytes)
+
+
+def _per_pool(problem: Problem, lifetimes: Sequence[Lifetime], taken: Sequence[Takeover]) -> tuple[int, ...] | None:
+    found = [0] * len(problem.buffers)
+    for mine, view in problem.per_pool:
+        place = {b: k for k, b in enumerate(mine)}
+        over = [Takeover(place[new], place[old], op) for new, old, op in taken if new in place]
+        part = pack_over(view, [lifetimes[b] for b in mine], over)
+        if part is None:
+            return None
+        for b, at in zip(mine, part, strict=True):
+            found[b] = at
+    return tuple(found)
 
 
 def _packed(blocks: list[Block], capacity: int) -> tuple[int, ...] | None:

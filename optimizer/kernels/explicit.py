@@ -97,10 +97,11 @@ class _Unroller:
             draft = BufferDraft(
                 self._real(name, spec.name, "buffer"),
                 spec.size_bytes,
-                spec.align_bytes or self.machine.vtcm.align_bytes.whole,
+                spec.align_bytes or (self.machine.vtcm.align_bytes.whole if spec.pool is None else 1),
                 spec.granule_bytes,
                 spec.address,
                 spec.resident,
+                spec.pool,
             )
             if self.buffers.setdefault(draft.name, draft) != draft:
                 raise InvalidInputError(f"task {self.task!r}: buffer {name!r} is declared twice with other sizes")

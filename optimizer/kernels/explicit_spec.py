@@ -104,7 +104,8 @@ class BufferSpec(Spec):
     """One scratchpad buffer; ``align_bytes`` defaults to the machine's.
 
     It is alive from its first op to its last. ``resident: from_start`` is there before the plan begins (filled by
-    whoever ran before), ``to_end`` stays after it, ``true`` holds its address throughout.
+    whoever ran before), ``to_end`` stays after it, ``true`` holds its address throughout. In a ``pool`` of the
+    workload addresses are the pool's, and ``align_bytes`` defaults to 1.
     """
 
     name: Name
@@ -113,6 +114,7 @@ class BufferSpec(Spec):
     granule_bytes: Annotated[Bytes, Field(ge=1)] = 1
     address: Bytes | None = None
     resident: bool | Literal["from_start", "to_end"] = False
+    pool: Name | None = Field(default=None, exclude_if=lambda name: name is None)
 
 
 def _item(data: Any) -> str:

@@ -19,8 +19,8 @@ from pydantic import (
 )
 
 from hexloom.formulations.configuration.certificate import RATIONAL
-from hexloom.formulations.mode import UNIT
-from hexloom.formulations.problem import FACTOR, TICK
+from hexloom.formulations.mode import FACTOR, UNIT
+from hexloom.formulations.problem import TICK
 from hexloom.hwmodels.quantity import exact, parse_bytes, parse_rate
 from hexloom.optimizer.errors import InvalidInputError
 

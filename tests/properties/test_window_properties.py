@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def listed(problem: Problem) -> FlatSolution:
-    """Return the times and addresses of a list schedule."""
+    """Return the times and addresses of a list schedule; windows know no pools but the scratchpad."""
+    assume(not problem.pools)
     assume(first_shortfall(problem, lower_bounds(problem).heads_tails) is None)
     n = len(problem.ops)
     decision = list_schedule(problem, Policy(tuple(float(n - i) for i in range(n)), (0,) * n))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unit.emit.examples import schedule_of
 
 from hexloom.formulations.greedy import Policy, list_schedule
-from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
+from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Pool, Precedence, Problem, Scratchpad, Use
 
 if TYPE_CHECKING:
     from hexloom.optimizer.schedule import Schedule
@@ -53,6 +53,7 @@ def random_problem(rng: random.Random, most_ops: int) -> Problem:
         if rng.random() < 1.5 / count
     ]
     buffers = []
+    pools = rng.choice(((None,), (None,), (None, "near"), (None, "near", "far")))
     for k in range(rng.randint(0, count)):
         first = rng.randrange(count)
         users = order[first : first + rng.randint(0, 3)]
@@ -64,6 +65,7 @@ def random_problem(rng: random.Random, most_ops: int) -> Problem:
                 align_bytes=rng.choice((1, 2, 4)),
                 granule_bytes=rng.choice((1, 2)),
                 resident=life(rng, bool(users)),
+                pool=rng.choice(pools),
             )
         )
     return Problem(
@@ -73,6 +75,7 @@ def random_problem(rng: random.Random, most_ops: int) -> Problem:
         precedences=tuple(edges),
         buffers=tuple(buffers),
         scratchpad=Scratchpad(total_bytes=rng.choice((8, 12, 16, 64))),
+        pools=tuple(Pool(name=name, total_bytes=rng.choice((8, 12))) for name in pools if name),
         entry_ticks=rng.choice((0, 3)),
     )
 

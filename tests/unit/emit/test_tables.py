@@ -221,9 +221,9 @@ def wrongs(schedule: Schedule, tables: Tables, seed: int) -> list[str]:
         if users and buffer.occupied_bytes and buffer.resident is not True:
             born = -1 if buffer.resident == "from_start" else min(begun[op] for op in users)
             died = sys.maxsize if buffer.resident == "to_end" else max(over[op] for op in users)
-            lives.append((buffer.name, low, low + buffer.occupied_bytes, born, died))
+            lives.append((buffer.name, low, low + buffer.occupied_bytes, born, died, buffer.pool))
     for (a, *x), (b, *y) in itertools.combinations(lives, 2):
-        if x[0] < y[1] and y[0] < x[1] and x[2] < y[3] and y[2] < x[3]:
+        if x[4] == y[4] and x[0] < y[1] and y[0] < x[1] and x[2] < y[3] and y[2] < x[3]:
             found.append(f"{a} over {b}")
     resources = {e.name for e in schedule.problem.engines if e.kind == "resource"}
     held = [
