@@ -150,7 +150,8 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
     if schedule is None:
         if result.infeasibility is not None:
             return _infeasible(result.infeasibility, result.proved_twice)
-        return Text("no plan found within the limit, and none is excluded: give more time", style="bold red")
+        ended = "interrupted before a plan was found" if result.interrupted else "no plan found within the limit"
+        return Text(f"{ended}, and none is excluded: give more time", style="bold red")
     parts: list[RenderableType] = [_head(schedule, result), _times(schedule)]
     if schedule.gain is not None:
         parts.append(_gain(schedule))
