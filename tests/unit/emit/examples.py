@@ -53,6 +53,7 @@ def schedule_of(
         tool="hexloom 0.1.0",
         machine=machine,
         status="OPTIMAL" if bound.ticks == timeline.makespan else "FEASIBLE",
+        optimal_in="free_start" if bound.ticks == timeline.makespan else None,
         makespan=timeline.makespan,
         lower_bound=bound.ticks,
         plan_bound=bound.ticks,
