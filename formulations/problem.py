@@ -24,8 +24,10 @@ from hexloom.formulations.mode import (
     Engine,
     Frozen,
     Mode,
+    Name,
     Pull,
     Rule,
+    Text,
     Use,
     check_mode,
     slows,
@@ -87,9 +89,9 @@ class Op(Frozen):
     the op is cut between two of them, and becomes two ops.
     """
 
-    name: str = Field(min_length=1)
-    task: str = ""
-    stage: str = ""
+    name: Name
+    task: Text = ""
+    stage: Text = ""
     tile: int = 0
     modes: tuple[Mode, ...] = Field(min_length=1)
     deadline_ticks: int | None = Field(default=None, ge=0)
@@ -103,8 +105,8 @@ class Interference(Frozen):
     demand of a slowed op falls with its speed, before channels are shared. ``factor`` is a fraction in (0, 1].
     """
 
-    victim: str = Field(min_length=1)
-    cause: str = Field(min_length=1)
+    victim: Name
+    cause: Name
     factor: str = Field(pattern=FACTOR)
 
     @model_validator(mode="after")
@@ -131,7 +133,7 @@ class Problem(Frozen):
     """
 
     schema_: Literal["hexloom.problem/1"] = Field(default="hexloom.problem/1", alias="schema")
-    name: str = "problem"
+    name: Text = "problem"
     tick_us: str | None = Field(default=None, pattern=TICK)
     engines: tuple[Engine, ...] = ()
     channels: tuple[Channel, ...] = ()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import ConfigDict, Field
 
 from hexloom.formulations.configuration.certificate import Certificate
+from hexloom.formulations.mode import Text
 from hexloom.formulations.problem import Frozen, Problem, Rule
 from hexloom.formulations.ticks import Moment, Ticks
 from hexloom.optimizer.plan import Plan
@@ -110,9 +111,9 @@ class Schedule(Frozen):
     """
 
     schema_: Literal["hexloom.schedule/1"] = Field(default="hexloom.schedule/1", alias="schema")
-    name: str
-    tool: str
-    machine: str | None = None
+    name: Text
+    tool: Text
+    machine: Text | None = None
     machine_digest: str | None = None
     workload_digest: str | None = None
     contention: Rule = "none"

@@ -268,6 +268,23 @@ def test_check_at_its_limit_says_what_is_known(
     assert (code, json.loads(out)["status"]) == (3, "undecided")
 
 
+@pytest.mark.parametrize("odd", ["\n", "\x85", "\u2028", "\x7f", "\u200b"])
+def test_names_that_break_lines_are_refused(refused: Callable[..., str], tmp_path: Path, odd: str) -> None:
+    op = {"name": "a", "engine": "hvx", "duration_us": 3}
+    work = {"name": "w", "hw": "hexagon-v81", "tasks": [{"name": "t", "ops": [op]}]}
+    kinds = ({"name": f"o{odd}p"}, {"stage": f"s{odd}t"}, {"class": f"c{odd}d"})
+    inputs: list[dict[str, Any]] = [{**work, "tasks": [{"name": "t", "ops": [{**op, **kind}]}]} for kind in kinds]
+    inputs += [{**work, "name": f"w{odd}x"}, {**work, "channels": [{"name": f"c{odd}d", "rate_gb_s": 1}]}]
+    one = PROBLEM["ops"][0]
+    inputs += [{**PROBLEM, "name": f"p{odd}q"}, {**PROBLEM, "ops": [{**one, "name": f"o{odd}p"}]}]
+    inputs += [{**PROBLEM, "ops": [{**one, "task": f"t{odd}u"}]}, {**PROBLEM, "engines": [{"name": f"e{odd}f"}]}]
+    inputs += [{**PROBLEM, "buffers": [{"name": f"b{odd}c", "size_bytes": 1}]}]
+    for data in inputs:
+        said = refused("solve", written(tmp_path, data), "-q")
+        assert said.isprintable()
+        assert "line break" in said
+
+
 def test_what_check_takes_on_trust_is_said(run: Callable[..., Run], tmp_path: Path) -> None:
     run("solve", written(tmp_path, PROBLEM), "-o", tmp_path, "-q", "--seed", 1)
     file = tmp_path / "schedule.json"

@@ -171,7 +171,7 @@ def large() -> Schedule:
     return schedule_of(problem, "gemm 4096 x 4096 with rmsnorm", {"existing": 3_000_000}, "hexagon-v79")
 
 
-BAD = "a \"q\" <b> & 'c' ]]>\nnew \x07line \u6f22\u5b57 \U0001f40d " + "w" * 200
+BAD = "a \"q\" <b> & 'c' ]]> new line \u6f22\u5b57 \U0001f40d " + "w" * 200
 
 
 def hostile() -> Schedule:
