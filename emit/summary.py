@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +149,8 @@ def summary(result: Result, files: dict[str, str]) -> RenderableType:
     if schedule is None:
         if result.infeasibility is not None:
             return _infeasible(result.infeasibility, result.proved_twice)
-        return Text("no plan found within the limit, and none is excluded: give more time", style="bold red")
+        ended = "interrupted before a plan was found" if result.interrupted else "no plan found within the limit"
+        return Text(f"{ended}, and none is excluded: give more time", style="bold red")
     parts: list[RenderableType] = [_head(schedule, result), _times(schedule)]
     if schedule.gain is not None:
         parts.append(_gain(schedule))
@@ -203,7 +203,7 @@ def _effect(lever: Lever, unit: str) -> str:
 
 def _head(schedule: Schedule, result: Result) -> Text:
     where = f" on {schedule.machine}" if schedule.machine else ""
-    name = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", schedule.name).strip() or "(no name)"
+    name = schedule.name.strip() or "(no name)"
     text = Text(f"{name}{where}", style="bold")
     twice = {None: "", True: ", proven by two searches", False: ", proven by one search"}[result.proved_twice]
     text.append(f"  {result.status}, checked{twice if result.status == 'OPTIMAL' else ''}", style="green")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from hexloom.formulations.mode import Frozen
+from hexloom.formulations.mode import Frozen, Name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ class Buffer(Frozen):
     its last user, and writes this one as its first.
     """
 
-    name: str = Field(min_length=1)
+    name: Name
     size_bytes: int = Field(ge=0)
     ops: tuple[str, ...] = ()
     align_bytes: int = Field(default=1, ge=1)
@@ -137,7 +137,7 @@ class Scratchpad(Frozen):
 class Pool(Scratchpad):
     """A memory beside the scratchpad with addresses of its own from 0 on: a locked part of a cache, another level."""
 
-    name: str = Field(min_length=1)
+    name: Name
 
     @property
     def label(self) -> str:

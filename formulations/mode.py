@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 Rule = Literal["none", "rigid", "fluid", "proportional", "priority"]
 """How ops that work at the same time share a channel.
@@ -41,6 +41,23 @@ def about(number: int) -> str:
     return str(number) if digits <= 20 else f"about 10^{digits}"
 
 
+def printable(text: str) -> str:
+    """Return ``text`` if every character of it can be printed in one line; a name that breaks lines breaks reports.
+
+    Raises
+    ------
+    ValueError
+        Shows the name with its characters escaped.
+    """
+    if not text.isprintable():
+        raise ValueError(f"{text[:60]!a} holds a line break or another character that cannot be printed; leave it out")
+    return text
+
+
+Text = Annotated[str, AfterValidator(printable)]
+Name = Annotated[str, Field(min_length=1), AfterValidator(printable)]
+
+
 class Frozen(BaseModel):
     """Base of all data here: frozen, and closed against unknown keys."""
 
@@ -57,7 +74,7 @@ class Engine(Frozen):
     (a ring, a FIFO) are the places for what is issued and not yet observed: who issues more waits until some is.
     """
 
-    name: str = Field(min_length=1)
+    name: Name
     units: int = Field(default=1, ge=1, le=MAX_RATE)
     kind: Literal["worker", "resource", "share", "pipe"] = "worker"
     depth: int | None = Field(default=None, ge=1, le=MAX_RATE)
@@ -78,7 +95,7 @@ class Channel(Frozen):
     says how many MB/s it is, as a fraction; None where nobody said.
     """
 
-    name: str = Field(min_length=1)
+    name: Name
     capacity: int = Field(ge=1, le=MAX_RATE)
     unit_mb_s: str | None = Field(default=None, pattern=UNIT)
 
@@ -136,13 +153,13 @@ class Mode(Frozen):
     it at full speed. While it lasts the op demands its ``pulls`` of channels, and slows others by its ``op_class``.
     """
 
-    name: str = "default"
+    name: Text = "default"
     uses: tuple[Use, ...] = ()
     latency_ticks: int = Field(ge=0)
     overhead_ticks: int = Field(default=0, ge=0)
     dma: Dma | None = None
     pulls: tuple[Pull, ...] = ()
-    op_class: str = ""
+    op_class: Text = ""
 
     @model_validator(mode="after")
     def _local_facts(self) -> Self:
@@ -205,8 +222,8 @@ class Interference(Frozen):
     demand of a slowed op falls with its speed, before channels are shared. ``factor`` is a fraction in (0, 1].
     """
 
-    victim: str = Field(min_length=1)
-    cause: str = Field(min_length=1)
+    victim: Name
+    cause: Name
     factor: str = Field(pattern=FACTOR)
 
     @model_validator(mode="after")

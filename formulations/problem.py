@@ -33,8 +33,10 @@ from hexloom.formulations.mode import (
     Frozen,
     Interference,
     Mode,
+    Name,
     Pull,
     Rule,
+    Text,
     Use,
     about,
     check_mode,
@@ -93,9 +95,9 @@ class Op(Frozen):
     the op is cut between two of them, and becomes two ops.
     """
 
-    name: str = Field(min_length=1)
-    task: str = ""
-    stage: str = ""
+    name: Name
+    task: Text = ""
+    stage: Text = ""
     tile: int = 0
     modes: tuple[Mode, ...] = Field(min_length=1)
     deadline_ticks: int | None = Field(default=None, ge=0)
@@ -119,7 +121,7 @@ class Problem(Frozen):
     """
 
     schema_: Literal["hexloom.problem/1"] = Field(default="hexloom.problem/1", alias="schema")
-    name: str = "problem"
+    name: Text = "problem"
     tick_us: str | None = Field(default=None, pattern=TICK)
     engines: tuple[Engine, ...] = ()
     channels: tuple[Channel, ...] = ()

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from hexloom.formulations.mode import Frozen
+from hexloom.formulations.mode import Frozen, Name
 
 MAX_END_BYTES = 2**53 - 1
 """Largest end of a region, for readers that use doubles."""
@@ -22,7 +22,7 @@ class Region(Frozen):
     ``invalidate`` (lines are written back where dirty, and dropped) are maintenance of the cache, not accesses.
     """
 
-    tensor: str = Field(min_length=1)
+    tensor: Name
     kind: Literal["read", "write", "clean", "invalidate"]
     bypass: bool = False
     offset_bytes: int = Field(default=0, ge=0, le=MAX_END_BYTES)

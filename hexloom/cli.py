@@ -284,6 +284,11 @@ def _on_trust(schedule: Schedule) -> list[str]:
     if schedule.plan_bound > schedule.lower_bound:
         bound = short(schedule.us(schedule.plan_bound))
         claims.append(f"the bound of {bound} {unit} for event-driven plans rests on a search; solve again to prove it")
+    baselines = {name: ticks for name, ticks in schedule.baselines.items() if ticks is not None}
+    if baselines:
+        times = " and ".join(f"{name} {short(schedule.us(ticks))} {unit}" for name, ticks in baselines.items())
+        parts = "" if schedule.gain is None else ", the parts of the gain and the reasons of the advice"
+        claims.append(f"baselines {times}{parts} rest on the loops of today; solve the workload again to see them")
     return claims
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import slows
 from hexloom.optimizer.apart import apart
@@ -20,17 +20,8 @@ if TYPE_CHECKING:
     from hexloom.optimizer.baselines import Baselines
     from hexloom.optimizer.simulate import ExactTimeline
 
-Answer = Literal["co_schedule", "pipeline", "keep"]
-
 Span = tuple["Moment", "Moment", int]
 """(start, end, units)."""
-
-WORTH = 0.05
-"""Share of the existing time that running tasks together must save before it is advised; below it a second task in
-one plan is not worth what it costs to build."""
-
-NOTHING = 0.005
-"""Share of the existing time below which a gain counts as none: device runs vary by more."""
 
 
 def attribute(
@@ -108,8 +99,8 @@ def last_work(
 
 def advise(gain: Gain, makespan: Moment, limit: str) -> Advice:
     """Say whether to co-schedule, to pipeline each task, or to keep what exists, and why; ``limit`` is why no more."""
-    answer = answer_of(gain)
-    together, within = _part(_together(gain), gain), _part(gain.overlap_within_tasks, gain)
+    answer = gain.answer
+    together, within = _part(gain.together, gain), _part(gain.overlap_within_tasks, gain)
     if answer == "co_schedule":
         reason = f"running the tasks together saves {together:.1%} of the existing time; {limit}"
     elif answer == "pipeline":
@@ -120,21 +111,5 @@ def advise(gain: Gain, makespan: Moment, limit: str) -> Advice:
     return Advice(answer=answer, reason=reason)
 
 
-def answer_of(gain: Gain) -> Answer:
-    """Return the answer alone; what counts is what remains after contention and the tail."""
-    return answer_for(gain.existing, gain.total, _together(gain))
-
-
-def _together(gain: Gain) -> Moment:
-    return gain.overlap_between_tasks - gain.contention_cost - gain.tail
-
-
 def _part(ticks: Moment, gain: Gain) -> float:
     return float(ticks / Fraction(gain.existing)) if gain.existing else 0.0
-
-
-def answer_for(existing: Moment | float, total: Moment | float, together: Moment | float) -> Answer:
-    """Return the advice for a gain of ``total``, of which running the tasks together brings ``together``."""
-    if total <= existing * NOTHING:
-        return "keep"
-    return "co_schedule" if together >= existing * WORTH else "pipeline"

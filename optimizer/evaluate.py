@@ -66,5 +66,43 @@ def is_valid(problem: Problem, decision: Decision) -> bool:
         return False
 
 
+class Kept:
+    """The simulators of a search, which keep the best plan of ``problem`` under ``rule`` in case it is interrupted.
+
+    ``known`` are decisions that the search begins with.
+    """
+
+    def __init__(self, problem: Problem, rule: Rule, known: tuple[Decision, ...]) -> None:
+        self._problem = problem
+        self._rule = rule
+        self._known = known
+        self._best: tuple[Decision, Simulated] | None = None
+
+    def __call__(self, rule: Rule) -> Evaluate:
+        """Return the simulator under ``rule``."""
+        judge = evaluator(rule)
+        if rule != self._rule:
+            return judge
+
+        def keep(problem: Problem, decision: Decision) -> Simulated:
+            simulated = judge(problem, decision)
+            shorter = self._best is None or simulated.makespan < self._best[1].makespan
+            if problem is self._problem and shorter and not simulated.late:
+                self._best = decision, simulated
+            return simulated
+
+        return keep
+
+    def best(self) -> tuple[Decision, Simulated] | None:
+        """Return the best plan that was seen and breaks no rule."""
+        judge = self(self._rule)
+        seen = None if self._best is None else self._best[0]
+        self._best = None
+        for decision in (*self._known, *(() if seen is None else (seen,))):
+            if is_valid(self._problem, decision):
+                judge(self._problem, decision)
+        return self._best
+
+
 evaluate = evaluator("none")
 """The simulator where channels are ignored."""

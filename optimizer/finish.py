@@ -21,6 +21,7 @@ from hexloom.optimizer.workload import Workload
 if TYPE_CHECKING:
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.configuration.certificate import Certificate
+    from hexloom.formulations.decision import Decision
     from hexloom.formulations.portfolio import Found
     from hexloom.formulations.problem import Problem, Rule
     from hexloom.formulations.ticks import Moment
@@ -102,8 +103,7 @@ def finished(
         advice=advice,
         notes=(
             *lowered.notes,
-            *_notes(problem, rule, timeline.makespan, bounds[0].name),
-            *cost_of_room(problem, acting_rule(problem, rule), decision, timeline.makespan),
+            *_notes(problem, rule, decision, timeline.makespan, bounds[0].name),
             *outcome.notes,
         ),
         problem=lowered.problem,
@@ -112,7 +112,7 @@ def finished(
     )
 
 
-def _notes(problem: Problem, rule: Rule, makespan: Moment, bottleneck: str) -> tuple[str, ...]:
+def _notes(problem: Problem, rule: Rule, decision: Decision, makespan: Moment, bottleneck: str) -> tuple[str, ...]:
     """Return what arithmetic says of a scratchpad that never acts, or of one that takes the overlap away."""
     at = 0
     problem = problem.per_pool[0][1]
@@ -120,8 +120,10 @@ def _notes(problem: Problem, rule: Rule, makespan: Moment, bottleneck: str) -> t
         at = -(-at // buffer.align_bytes) * buffer.align_bytes + buffer.occupied_bytes
     available = problem.scratchpad.available_bytes
     if not 0 < at <= available or any(b.address is not None for b in problem.buffers):
-        lost = lost_double_buffering(problem, acting_rule(problem, rule), makespan, bottleneck)
-        return () if lost is None else (lost,)
+        acting = acting_rule(problem, rule)
+        said = lost_double_buffering(problem, acting, makespan, bottleneck)
+        said = said or cost_of_room(problem, acting, decision, makespan)
+        return () if said is None else (said,)
     return (
         f"the scratchpad cannot bind: all buffers side by side take {format_bytes(at)} of {format_bytes(available)}; "
         "it was left out of the search",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hexloom.optimizer.attribution import answer_for
 from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.lower import lower
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.restrict import restrict
+from hexloom.optimizer.schedule import answer_for
 from hexloom.optimizer.sharing import Sharing
 from hexloom.optimizer.simulate import simulate_fast
 

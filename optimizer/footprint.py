@@ -70,19 +70,19 @@ def _lives(schedule: Schedule) -> list[tuple[int, int]]:
     return lives
 
 
-def cost_of_room(problem: Problem, acting: Rule, decision: Decision, makespan: Moment) -> tuple[str, ...]:
-    """Say what the plan waits for room in the scratchpad; nothing where that is less than a thousandth.
+def cost_of_room(problem: Problem, acting: Rule, decision: Decision, makespan: Moment) -> str | None:
+    """Say what the plan waits for room in the scratchpad; None where that is less than a thousandth.
 
     It is what the same plan would save if every buffer had a place of its own.
     """
     if problem.fits_side_by_side:
-        return ()
+        return None
     roomy = with_parts(problem, buffers=())
     freely = evaluator(acting)(roomy, replace(decision, offsets=())).makespan
     if float(makespan) - freely <= float(makespan) / 1000:
-        return ()
+        return None
     less, left = (problem.in_words(Fraction(ticks)) for ticks in (float(makespan) - freely, freely))
-    return (f"the scratchpad binds: waits for room in it cost {less}, the same plan without them takes {left}",)
+    return f"the scratchpad binds: waits for room in it cost {less}, the same plan without them takes {left}"
 
 
 def lost_double_buffering(problem: Problem, acting: Rule, makespan: Moment, bottleneck: str) -> str | None:

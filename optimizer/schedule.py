@@ -12,12 +12,23 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import ConfigDict, Field
 
 from hexloom.formulations.configuration.certificate import Certificate
+from hexloom.formulations.mode import Text
 from hexloom.formulations.problem import Frozen, Problem, Rule
-from hexloom.formulations.ticks import Ticks
+from hexloom.formulations.ticks import Moment, Ticks
 from hexloom.optimizer.plan import Plan
 
 if TYPE_CHECKING:
     from hexloom.optimizer.simulate import ExactTimeline
+
+
+Answer = Literal["co_schedule", "pipeline", "keep"]
+
+WORTH = 0.05
+"""Share of the existing time that running tasks together must save before it is advised; below it a second task in
+one plan is not worth what it costs to build."""
+
+NOTHING = 0.005
+"""Share of the existing time below which a gain counts as none: device runs vary by more."""
 
 
 class OpRow(Frozen):
@@ -61,6 +72,23 @@ class Gain(Frozen):
         parts = self.saved_entries + self.overlap_within_tasks + self.overlap_between_tasks
         return parts - self.contention_cost - self.tail
 
+    @property
+    def together(self) -> Moment:
+        """What running the tasks together saves: what remains after contention and the tail."""
+        return self.overlap_between_tasks - self.contention_cost - self.tail
+
+    @property
+    def answer(self) -> Answer:
+        """The advice that follows."""
+        return answer_for(self.existing, self.total, self.together)
+
+
+def answer_for(existing: Moment | float, total: Moment | float, together: Moment | float) -> Answer:
+    """Return the advice for a gain of ``total``, of which running the tasks together brings ``together``."""
+    if total <= existing * NOTHING:
+        return "keep"
+    return "co_schedule" if together >= existing * WORTH else "pipeline"
+
 
 class Advice(Frozen):
     """What to do with the tasks.
@@ -70,7 +98,7 @@ class Advice(Frozen):
     published range the answer changes; None where no overhead was varied.
     """
 
-    answer: Literal["co_schedule", "pipeline", "keep"]
+    answer: Answer
     reason: str
     flips: tuple[str, ...] | None = None
 
@@ -83,9 +111,9 @@ class Schedule(Frozen):
     """
 
     schema_: Literal["hexloom.schedule/1"] = Field(default="hexloom.schedule/1", alias="schema")
-    name: str
-    tool: str
-    machine: str | None = None
+    name: Text
+    tool: Text
+    machine: Text | None = None
     machine_digest: str | None = None
     workload_digest: str | None = None
     contention: Rule = "none"

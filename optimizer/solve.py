@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from hexloom.optimizer.baselines import back_to_back, baselines
 from hexloom.optimizer.bottleneck import bottleneck_of
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
-from hexloom.optimizer.evaluate import evaluator, is_valid
+from hexloom.optimizer.evaluate import Kept, evaluator, is_valid
 from hexloom.optimizer.explain import EXPLAIN_S, explain
 from hexloom.optimizer.finish import all_bounds, finished
 from hexloom.optimizer.hazard_orders import refuse_unordered
@@ -42,6 +43,8 @@ Progress = Callable[[Fraction, Fraction], None]
 SLOWED_S, SLOWED_OPS = 15.0, 300
 """Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
 
+
+INTERRUPTED = "interrupted: this is the best plan that was known by then"
 
 PLAN_AT_EVENTS = "plan whose ops start at events"
 """What the exact search excludes where ops slow each other: beginning amid the work of another op might still help."""
@@ -226,31 +229,45 @@ def solve(
     if start is not None and is_valid(problem, start):
         incumbents = (*incumbents, start)
     spent = time.monotonic() - started
-    if slows(acting):
-        bounds = sharpen()
-    left = time_limit_s
-    if seed is None:
-        ends = max(time_limit_s - spent * AFTERWARDS, time_limit_s * LEAST_SHARE)
-        left = max(0.0, ends - (time.monotonic() - started))
-    if slows(acting):
-        share = 1 - 2 * PIECES_SHARE if can_be_cut(problem) else 1.0
-        outcome = search_shared(problem, acting, bounds, evaluator, incumbents, left * share, seed, tell, enough_gap)
-        pieced = _in_pieces(problem, acting, outcome, bounds, left, seed)
-        if pieced is not None:
-            lowered = _cut(lowered, pieced)
-            problem = lowered.problem
-            bounds, dual, found = lower_bounds(problem, acting), None, baselines(problem, lowered.loops, acting)
+    kept, left = Kept(problem, acting, incumbents), time_limit_s
+
+    def searched() -> Found:
+        nonlocal bounds, left
+        if slows(acting):
             bounds = sharpen()
-            left *= PIECES_SHARE
-            outcome = search_shared(problem, acting, bounds, evaluator, (pieced.best[0],), left, seed, tell, enough_gap)
-    else:
-        outcome = search(problem, bounds, evaluator(acting), incumbents, left, seed, tell, sharpen, enough_gap)
+        if seed is None:
+            ends = max(time_limit_s - spent * AFTERWARDS, time_limit_s * LEAST_SHARE)
+            left = max(0.0, ends - (time.monotonic() - started))
+        if not slows(acting):
+            return search(problem, bounds, kept(acting), incumbents, left, seed, tell, sharpen, enough_gap)
+        share = 1 - 2 * PIECES_SHARE if can_be_cut(problem) else 1.0
+        return search_shared(problem, acting, bounds, kept, incumbents, left * share, seed, tell, enough_gap)
+
+    outcome = _or_kept(searched, kept)
+    pieced = None
+    if slows(acting):
+        with contextlib.suppress(KeyboardInterrupt):  # the next one ends the run
+            pieced = _in_pieces(problem, acting, outcome, bounds, left, seed)
+    if pieced is not None:
+        lowered = _cut(lowered, pieced)
+        problem = lowered.problem
+        bounds, dual, found = lower_bounds(problem, acting), None, baselines(problem, lowered.loops, acting)
+        incumbents, left = (pieced.best[0],), left * PIECES_SHARE
+        kept = Kept(problem, acting, incumbents)
+
+        def searched_once_more() -> Found:
+            nonlocal bounds
+            bounds = sharpen()
+            return search_shared(problem, acting, bounds, kept, incumbents, left, seed, tell, enough_gap)
+
+        outcome = _or_kept(searched_once_more, kept)
     claim = claim_of(problem, outcome, bounds.best.ticks)
     twice = None if claim is None else claim.by_solver
-    if prove_twice and claim is not None and not slows(acting):
-        outcome, twice = prove_again(problem, bounds, evaluator(acting), outcome, time_limit_s, seed)
-    elif prove_twice and claim is not None and not twice:
-        outcome, twice = prove_again_by_events(problem, acting, evaluator(acting), outcome, time_limit_s, seed)
+    with contextlib.suppress(KeyboardInterrupt):
+        if prove_twice and claim is not None and not slows(acting):
+            outcome, twice = prove_again(problem, bounds, evaluator(acting), outcome, time_limit_s, seed)
+        elif prove_twice and claim is not None and not twice:
+            outcome, twice = prove_again_by_events(problem, acting, evaluator(acting), outcome, time_limit_s, seed)
     if outcome.best is None:
         if outcome.proven_infeasible:
             what = PLAN_AT_EVENTS if outcome.by_events and slows(acting) else "schedule"
@@ -262,11 +279,23 @@ def solve(
             return infeasible(Shortfall("order", None, "scratchpad", least_bytes(problem), have, "B"), twice)
         wall = time.monotonic() - started
         return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
-    rows = all_bounds(bounds, outcome)
-    schedule = finished(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed, explained)
-    violations = check_schedule(schedule)
-    if violations:
-        raise CheckFailedError("; ".join(v.message for v in violations[:5]))
+
+    def checked(outcome: Found, explained: bool) -> Schedule:
+        rows = all_bounds(bounds, outcome)
+        schedule = finished(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed, explained)
+        violations = check_schedule(schedule)
+        if violations:
+            raise CheckFailedError("; ".join(v.message for v in violations[:5]))
+        return schedule
+
+    if outcome.interrupted:
+        outcome = _interrupted(outcome)
+    try:
+        schedule = checked(outcome, explained and not outcome.interrupted)
+    except KeyboardInterrupt:
+        outcome = _interrupted(outcome)
+        schedule = checked(outcome, explained=False)
+    assert outcome.best is not None
     if schedule.optimal_in == "free_start" and schedule.certificate != "search":
         twice = None
     return Result(
@@ -280,6 +309,21 @@ def solve(
         twice,
         outcome.best[0],
     )
+
+
+def _or_kept(searched: Callable[[], Found], kept: Kept) -> Found:
+    """Return what a search found; where it was interrupted without a plan, the best one that it has seen."""
+    try:
+        outcome = searched()
+    except KeyboardInterrupt:
+        return Found(kept.best(), 0, 0, False, interrupted=True)
+    if outcome.interrupted and outcome.best is None:
+        return replace(outcome, best=kept.best())
+    return outcome
+
+
+def _interrupted(outcome: Found) -> Found:
+    return replace(outcome, interrupted=True, notes=(*outcome.notes, INTERRUPTED))
 
 
 def machine_of(work: Workload, hw: Machine | str | None) -> Machine:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
+from hexloom.formulations.mode import Text
 from hexloom.hwmodels.plain_data import PlainLoader, extent_fault, unreadable
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Copy, Explicit, Gemv, MatmulW4A16, RmsNorm
@@ -127,7 +128,7 @@ class Workload(Spec):
 
     schema_: Literal["hexloom.workload/1"] = Field(default="hexloom.workload/1", alias="schema")
     name: Name
-    title: str = ""
+    title: Text = ""
     hw: Name | None = None
     tick_us: Microseconds | None = None
     engines: tuple[UserEngine, ...] = ()

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, SerializerFunctionWrapHandler, Tag, model_serializer, model_validator
 
+from hexloom.formulations.mode import Text
 from hexloom.formulations.problem import MAX_PIECES, MAX_UNITS
 from hexloom.optimizer.kernels.regions import RegionSpec
 from hexloom.optimizer.kernels.spec import Bytes, ClassName, Count, Microseconds, Name, Rate, Spec
@@ -65,7 +66,7 @@ class OpSpec(Spec):
     """
 
     name: Name
-    stage: str | None = None
+    stage: Text | None = None
     engine: Name | None = None
     units: Count | Literal["all"] = 1
     duration_us: Microseconds | None = None

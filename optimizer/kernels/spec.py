@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,7 +20,7 @@ from pydantic import (
 )
 
 from hexloom.formulations.configuration.certificate import RATIONAL
-from hexloom.formulations.mode import FACTOR, UNIT
+from hexloom.formulations.mode import FACTOR, UNIT, printable
 from hexloom.formulations.problem import TICK
 from hexloom.hwmodels.quantity import exact, parse_bytes, parse_rate
 from hexloom.optimizer.errors import InvalidInputError
@@ -88,9 +89,9 @@ Bytes = Annotated[
 ]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
 ONE_LINE = r"^[^\x00-\x1f]+$"
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=ONE_LINE)]
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=ONE_LINE), AfterValidator(printable)]
 NO_BREAKS = r"^[^\x00-\x1f]*$"
-ClassName = Annotated[str, Field(max_length=200, pattern=NO_BREAKS)]
+ClassName = Annotated[str, Field(max_length=200, pattern=NO_BREAKS), AfterValidator(printable)]
 """What `interference` calls ops; empty for none."""
 
 

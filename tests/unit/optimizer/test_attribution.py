@@ -8,7 +8,7 @@ from unit.small import buffer, on, problem
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.problem import Channel, Engine, Interference, Mode, Op, Problem, Pull, Use
 from hexloom.optimizer.apart import apart
-from hexloom.optimizer.attribution import advise, answer_of, attribute, busy_spans, last_work
+from hexloom.optimizer.attribution import advise, attribute, busy_spans, last_work
 from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.lower import TaskLoop
 from hexloom.optimizer.planner import make_plan
@@ -153,7 +153,7 @@ def test_spans_hold_overheads() -> None:
     ],
 )
 def test_answers(found: Gain, answer: str) -> None:
-    assert answer_of(found) == answer
+    assert found.answer == answer
 
 
 def test_advice_says_why() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
 from hexloom.optimizer.check import Violation, check_plan, check_schedule, check_times
 from hexloom.optimizer.plan import Assignment, Plan, Queue, QueueEntry, Wait
-from hexloom.optimizer.schedule import BoundRow, Gain, OpRow, Schedule
+from hexloom.optimizer.schedule import Advice, BoundRow, Gain, OpRow, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +118,7 @@ SCHEDULE = Schedule(
         contention_cost=2,
         tail=1,
     ),
-    advice=None,
+    advice=Advice(answer="pipeline", reason=""),
     problem=PROBLEM,
     plan=PLAN,
     rows=ROWS,
@@ -393,9 +393,19 @@ def test_times_of_a_plan_without_modes_are_not_judged() -> None:
         ("plan_bound_below_lower_bound", {"plan_bound": 29}),
         ("plan_bound_above_makespan", {"plan_bound": 34}),
         ("status", {"status": "OPTIMAL"}),
+        ("status", {"plan_bound": 33}),
+        ("status", {"plan_bound": 33, "optimal_in": "event_driven"}),
+        ("optimal_in", {"optimal_in": "event_driven"}),
+        ("optimal_in", {"status": "OPTIMAL", "plan_bound": 33}),
         ("optimal_in", {"status": "OPTIMAL", "optimal_in": "free_start", "plan_bound": 33}),
         ("baseline_below_makespan", {"baselines": {"existing": 50, "serial": 32}}),
         ("gain_existing", {"baselines": {"existing": 51}}),
+        ("gain_existing", {"baselines": {"existing": None}}),
+        ("gain_existing", {"baselines": {}}),
+        ("gain_missing", {"gain": None, "advice": None}),
+        ("advice", {"advice": None}),
+        ("advice", {"baselines": {}, "gain": None}),
+        ("advice", {"advice": Advice(answer="keep", reason="")}),
     ],
 )
 def test_broken_numbers_are_named(kind: str, changes: dict[str, Any]) -> None:

@@ -10,11 +10,12 @@ from unit.small import buffer, held, move, on, problem, run
 
 from hexloom import InvalidInputError, Workload, check_schedule, load_hw, solve
 from hexloom.hwmodels import MachineFileError
-from hexloom.optimizer import flips
+from hexloom.optimizer import finish, flips
 from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.check import Violation
 from hexloom.optimizer.errors import CheckFailedError
 from hexloom.optimizer.schedule import write_whole
+from hexloom.optimizer.solve import INTERRUPTED
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Buffer, Problem
@@ -50,6 +51,20 @@ def open_problem() -> Problem:
 
 
 # --- input ----------------------------------------------------------------------------------------------
+
+
+SLOWED = {
+    "name": "slowed",
+    "hw": "hexagon-v81",
+    "channels": [{"name": "gather", "rate_gb_s": 12}],
+    "tasks": [
+        {
+            "name": f"t{engine}",
+            "ops": [{"name": engine, "engine": engine, "duration_us": us, "channels": {"gather": "9GB/s"}}],
+        }
+        for engine, us in (("hvx", 40), ("hmx", 70))
+    ],
+}
 
 
 def test_a_machine_must_be_named() -> None:
@@ -274,6 +289,36 @@ def test_an_interrupt_returns_the_best_plan_so_far() -> None:
     assert result.status in ("FEASIBLE", "OPTIMAL")
     assert result.makespan_us == calls[0][0]
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("solve", "configuration_bound"),
+        ("solve", "search_shared"),
+        ("solve", "finished"),
+        ("solve", "check_schedule"),
+        ("finish", "attribute"),
+        ("finish", "with_flips"),
+    ],
+)
+def test_whenever_it_is_interrupted_a_plan_that_is_known_is_returned(
+    module: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once; the second interrupt ends the run."""
+    home = {"solve": solve_module, "finish": finish}[module]
+    whole, calls = getattr(home, name), []
+
+    def interrupted(*arguments: Any, **keys: Any) -> Any:
+        calls.append(name)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return whole(*arguments, **keys)
+
+    monkeypatch.setattr(home, name, interrupted)
+    result = solve(Workload.from_data(SLOWED, "w"), time_limit_s=1)
+    assert calls and result.interrupted and INTERRUPTED in result.notes
+    assert result.schedule is not None and check_schedule(result.schedule) == []
 
 
 def test_progress_is_in_microseconds_and_never_gets_worse() -> None:
