@@ -317,9 +317,10 @@ class Problem(Frozen):
 
     @cached_property
     def fits_side_by_side(self) -> bool:
-        """Whether the scratchpad, and every pool, has bytes for all its buffers at once."""
-        return all(
-            sum(buffer.occupied_bytes for buffer in part.buffers) <= part.scratchpad.available_bytes
+        """Whether nothing is pinned, and the scratchpad, and every pool, has bytes for all its buffers at once."""
+        return all(buffer.address is None for buffer in self.buffers) and all(
+            sum(buffer.occupied_bytes + buffer.align_bytes - 1 for buffer in part.buffers)
+            <= part.scratchpad.available_bytes
             for _, part in self.per_pool
         )
 
