@@ -240,12 +240,14 @@ class _Writer:
 
     def _channels(self, timed: list[Event]) -> None:
         """Draw what is served of each channel in front of its capacity; of a lowered problem both are bytes/us."""
-        capacity = {channel.name: channel.capacity for channel in self.schedule.problem.channels}
+        channels = {channel.name: channel for channel in self.schedule.problem.channels}
         unit = "" if self.schedule.problem.tick is None else ", bytes/us"
         for name, pairs in self.view.served().items():
+            of = channels[name].unit or 1
+            capacity = float(channels[name].capacity * of)
             for tick, served in pairs:
                 event = {"ph": "C", "pid": COUNTERS, "tid": 0, "name": f"{name}{unit}", "ts": self.clock.at(tick)}
-                timed.append({**event, "args": {"served": served, "capacity": capacity[name]}})
+                timed.append({**event, "args": {"served": served * float(of), "capacity": capacity}})
 
     def _counter(
         self, timed: list[Event], name: str, series: str, pairs: list[tuple[Moment, int]], of: int | None = None

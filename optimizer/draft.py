@@ -39,8 +39,8 @@ class ModeDraft:
     """One way to run an op; ``given`` says that the user wrote its duration, which is then never rounded.
 
     ``owner`` (engine, unit) makes it a DMA op; ``issue_us`` and ``poll_us`` then hold the owner, and ``descriptors``
-    are its places in a ring. ``moves`` are the bytes that it moves through channels while it works, ``op_class`` is
-    what `interference` calls it.
+    are its places in a ring. ``moves`` are the bytes that it moves through channels while it works (a fraction where a
+    rate was written, times the latency), ``op_class`` is what `interference` calls it.
     """
 
     uses: tuple[UseDraft, ...]

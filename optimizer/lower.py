@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from hexloom.formulations.problem import (
     LARGEST_TICK,
+    MAX_WORK,
     SMALLEST_TICK,
     Access,
     Buffer,
@@ -42,6 +43,7 @@ from hexloom.optimizer.hazard_orders import in_order
 from hexloom.optimizer.kernels import Explicit
 from hexloom.optimizer.kernels.engines import DMA, DMA_QUEUE, HMX, HVX
 from hexloom.optimizer.kernels.spec import explain
+from hexloom.optimizer.rates import demands_of, units_of
 from hexloom.optimizer.resources import engines_of
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
     from hexloom.optimizer.workload import Workload
 
 NANOSECOND = Fraction(1, 1000)
+
+MARGIN = 1000
+"""Part of the largest work that demands in a fine unit leave to bounds, which count in parts of ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +102,27 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
     entry_us = cost.overhead_us(machine, "op")
     tick = _tick(workload, drafts, entry_us)
 
-    known: dict[int, Mode] = {}
-    pipe_mb_s = cost.channel_mb_s(machine)[DMA] if slows(rule) else None
-
     def ticks(us: Fraction) -> int:
         return math.ceil(us / tick)
 
-    def mode_of(draft: ModeDraft) -> Mode:
-        # Drafts live as long as this call, so their identity is a key; thousands of ops share a few modes.
-        if id(draft) not in known:
-            known[id(draft)] = _mode(draft, ticks, tick, pipe_mb_s)
-        return known[id(draft)]
+    # Drafts live as long as this call, so their identity is a key; thousands of ops share a few modes.
+    modes = {id(mode): mode for draft in drafts.values() for op in draft.ops for mode in op.modes}
+    capacity = _capacity(workload, machine)
+    pipe_mb_s = cost.channel_mb_s(machine)[DMA] if slows(rule) else None
+    demands = {key: demands_of(mode, ticks(mode.latency_us) * tick, pipe_mb_s) for key, mode in modes.items()}
+    longest = {key: mode.overhead_us + mode.issue_us + mode.latency_us + mode.poll_us for key, mode in modes.items()}
+    horizon_us = sum(max(longest[id(mode)] for mode in op.modes) for draft in drafts.values() for op in draft.ops)
+    room = MAX_WORK // (MARGIN * (1 + math.ceil((entry_us + horizon_us) / tick)))
+    units = units_of(capacity, (demand for found in demands.values() for demand in found), room)
+    known = {
+        key: _mode(
+            mode,
+            ticks,
+            tuple(Pull(channel=d.channel, rate=math.floor(d.mb_s * units[d.channel])) for d in demands[key]),
+            whole_pipe=pipe_mb_s is None,
+        )
+        for key, mode in modes.items()
+    }
 
     ops: list[Op] = []
     precedences = [Precedence(before=before, after=after) for before, after in ordered.edges]
@@ -124,7 +139,7 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
                     task=task,
                     stage=op.stage,
                     tile=op.tile,
-                    modes=tuple(mode_of(mode) for mode in op.modes),
+                    modes=tuple(known[id(mode)] for mode in op.modes),
                     deadline_ticks=None if op.deadline_us is None else math.floor(op.deadline_us / tick),
                     pieces=op.pieces,
                 )
@@ -157,7 +172,11 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
         name=workload.name,
         tick_us=str(tick),
         engines=engines,
-        channels=_channels(workload, machine, ops),
+        channels=tuple(
+            Channel(name=name, capacity=int(mb_s * units[name]), unit_mb_s=str(Fraction(1, units[name])))
+            for name, mb_s in capacity.items()
+            if name in units
+        ),
         interference=_interference(workload, ops),
         ops=tuple(ops),
         precedences=tuple(precedences),
@@ -319,10 +338,9 @@ def _decimal(value: Fraction) -> str:
     return str(value)
 
 
-def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int], tick: Fraction, pipe_mb_s: int | None) -> Mode:
-    """Return the mode in ticks; with ``pipe_mb_s`` a transfer pulls that channel instead of holding the pipe."""
+def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int], pulls: tuple[Pull, ...], *, whole_pipe: bool) -> Mode:
+    """Return the mode in ticks; a transfer holds the pipe where it is an engine, and else pulls it as a channel."""
     dma = None
-    pulls = _pulls(draft, ticks(draft.latency_us) * tick)
     uses = draft.uses
     if draft.owner is not None:
         dma = Dma(
@@ -332,11 +350,7 @@ def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int], tick: Fraction, pi
             poll_ticks=ticks(draft.poll_us),
             descriptors=draft.descriptors,
         )
-        if pipe_mb_s is not None:
-            held = sum((use.us for use in uses if use.engine == DMA), start=Fraction(0))
-            rate = math.floor(pipe_mb_s * held / draft.latency_us) if draft.latency_us else 0
-            uses = tuple(use for use in uses if use.engine != DMA)
-            pulls = (*pulls, Pull(channel=DMA, rate=max(1, rate))) if held else pulls
+        uses = tuple(use for use in uses if whole_pipe or use.engine != DMA)
     return Mode(
         name=draft.name,
         uses=tuple(Use(engine=use.engine, ticks=ticks(use.us), units=use.units, unit_ids=use.unit_ids) for use in uses),
@@ -348,28 +362,10 @@ def _mode(draft: ModeDraft, ticks: Callable[[Fraction], int], tick: Fraction, pi
     )
 
 
-def _pulls(draft: ModeDraft, work_us: Fraction) -> tuple[Pull, ...]:
-    """Return the demands of a mode in whole MB/s, rounded down as capacities are: an op alone is never too fast."""
-    return tuple(
-        Pull(channel=channel, rate=max(1, math.floor(n_bytes / work_us)))
-        for channel, n_bytes in draft.moves
-        if n_bytes and work_us
-    )
-
-
-def _channels(workload: Workload, machine: Machine, ops: list[Op]) -> tuple[Channel, ...]:
-    """Return the channels that some op pulls, the machine's first."""
-    used = {pull.channel for op in ops for mode in op.modes for pull in mode.pulls}
-    capacity = cost.channel_mb_s(machine)
-    for channel in workload.channels:
-        mb_s = channel.rate_gb_s * 1000
-        if mb_s != int(mb_s):
-            raise InvalidInputError(
-                f"channel {channel.name!r}: rate_gb_s {float(channel.rate_gb_s):g} is not a whole number of MB/s; "
-                f"channels are counted in these: write {_decimal(Fraction(max(1, int(mb_s)), 1000))}"
-            )
-        capacity[channel.name] = int(mb_s)
-    return tuple(Channel(name=name, capacity=mb_s, unit_mb_s="1") for name, mb_s in capacity.items() if name in used)
+def _capacity(workload: Workload, machine: Machine) -> dict[str, Fraction]:
+    """Return the capacity of every channel in MB/s, the machine's first."""
+    capacity = {name: Fraction(mb_s) for name, mb_s in cost.channel_mb_s(machine).items()}
+    return capacity | {channel.name: channel.rate_gb_s * 1000 for channel in workload.channels}
 
 
 def _interference(workload: Workload, ops: list[Op]) -> tuple[Interference, ...]:

@@ -95,8 +95,7 @@ def test_rates_and_bytes_of_an_op() -> None:
     found = lowered(
         explicit(
             op("rate", channels={"ddr": "20GB/s", "l2_read": "27.5 GB/s", "l2_write": "800MB/s"}),
-            op("bytes", us=100, bytes={"ddr": "4MiB", "l2_read": 1000}),
-            op("slow", us=1000, bytes={"ddr": 1}),
+            op("bytes", us=100, bytes={"ddr": "4MiB", "l2_read": 100_000}),
             op("none", bytes={"ddr": 0}),
             op("late", latency_us=20, bytes={"ddr": 200_000}),
             {"name": "load", "engine": "dma", "transfer_bytes": 5560, "rows": 1},
@@ -105,8 +104,7 @@ def test_rates_and_bytes_of_an_op() -> None:
     )
     rates = pulls(found)
     assert rates["rate"] == {"ddr": 20_000, "l2_read": 27_500, "l2_write": 800}
-    assert rates["bytes"] == {"ddr": (4 << 20) // 100, "l2_read": 10}
-    assert rates["slow"] == {"ddr": 1}
+    assert rates["bytes"] == {"ddr": (4 << 20) // 100, "l2_read": 1_000}
     assert rates["none"] == {}
     assert rates["late"] == rates["timed"] == {"ddr": 10_000}
     assert rates["load"] == {"ddr": 50_090}  # 5,560 B in 110.3 ns, which are 111

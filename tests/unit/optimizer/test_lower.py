@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from hexloom import solve
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.lower import Lowered, lower
@@ -152,11 +154,42 @@ def test_scratchpad_is_that_of_the_machine() -> None:
 # --- the rest -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rate", "instead"), [("1/3", "0.333"), (1e-9, "0.001")])
-def test_a_channel_has_whole_megabytes_per_second(rate: object, instead: str) -> None:
-    asked = op("a", 2, channels={"g": "1MB/s"})
-    with pytest.raises(InvalidInputError, match=f"channel 'g': rate_gb_s .* whole number of MB/s.*: write {instead}$"):
-        lower(work(task("t", asked), channels=[{"name": "g", "rate_gb_s": rate}]), V81)
+@pytest.mark.parametrize(
+    ("capacity", "asks", "unit", "numbers"),
+    [
+        (12, {"channels": {"g": "9GB/s"}}, "1", (12_000, 9_000)),
+        ("1/3", {"channels": {"g": "200MB/s"}}, "1/3", (1_000, 600)),
+        (1e-9, {"channels": {"g": "1MB/s"}}, "1/1000000", (1, 10**6)),
+        (0.002, {"channels": {"g": "1.9MB/s"}}, "1/10", (20, 19)),
+        (0.001, {"channels": {"g": "0.1MB/s"}}, "1/10", (10, 1)),
+        (0.002, {"bytes": {"g": 19}}, "1/1000000", (2 * 10**6, 1_900_000)),  # in 10 us
+        (12, {"bytes": {"g": 9_999}}, "1/10000", (12 * 10**7, 9_999_000)),  # 999.9 MB/s, to a millionth
+        (12, {"bytes": {"g": 10_009}}, "1", (12_000, 1_000)),  # what is known to a thousandth is not told finer
+        (10**6, {"bytes": {"g": 1}}, "1/10", (10**10, 1)),  # as fine as the capacity allows
+        (10**9, {"bytes": {"g": 1}}, "1", (10**12, 0)),
+    ],
+)
+def test_a_channel_has_a_unit_in_which_its_rates_are_whole(
+    capacity: object, asks: dict[str, object], unit: str, numbers: tuple[int, int]
+) -> None:
+    problem = lower(work(task("t", op("a", 10, **asks)), channels=[{"name": "g", "rate_gb_s": capacity}]), V81).problem
+    (channel,), (pull,) = problem.channels, problem.ops[0].modes[0].pulls
+    assert (channel.unit_mb_s, (channel.capacity, pull.rate)) == (unit, numbers)
+
+
+def test_rates_of_too_many_digits_are_refused() -> None:
+    asked = op("a", 2, channels={"g": "0.123456789MB/s"})
+    with pytest.raises(InvalidInputError, match=r"channel 'g': .* of 1/10{9} MB/s, and 12000 MB/s are more"):
+        lower(work(task("t", asked), channels=[{"name": "g", "rate_gb_s": 12}]), V81)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "rate", "us"), [(0.002, "1.9MB/s", 1900), (0.001, "0.1MB/s", 1000), ("1/3", "200MB/s", 1200)]
+)
+def test_two_slow_streams_take_what_they_take(capacity: object, rate: str, us: int) -> None:
+    ops = [op(e, 1000, engine=e, channels={"g": rate}) for e in ("hvx", "hmx")]
+    result = solve(work(task("t", *ops), channels=[{"name": "g", "rate_gb_s": capacity}]), V81, seed=1, time_limit_s=2)
+    assert result.makespan_us == us + Fraction("4.44")
 
 
 @pytest.mark.parametrize(("tick", "kept"), [(None, ("1", 7)), (2, ("2", 3))])
