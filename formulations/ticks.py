@@ -10,6 +10,9 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 Moment = int | Fraction
 """A point in time, or a length of time, in ticks; exact."""
 
+FARTHEST = 10**100
+"""Times beyond it are no plan's, and no float's either once two of them meet."""
+
 PATTERN = r"^-?\d{1,200}/[1-9]\d{0,199}$"
 
 
@@ -22,11 +25,13 @@ def _read(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError("a time is a number of ticks")
     if isinstance(value, int | Fraction):
+        if not -FARTHEST <= value <= FARTHEST:
+            raise ValueError("a time is at most 10^100 ticks")
         return whole(value)
     if isinstance(value, str) and len(value) <= 401:
         top, slash, bottom = value.partition("/")
         if slash and top.removeprefix("-").isdecimal() and bottom.isdecimal() and int(bottom) > 0:
-            return whole(Fraction(int(top), int(bottom)))
+            return _read(Fraction(int(top), int(bottom)))
     raise ValueError("a time is a whole number of ticks, or a fraction as text")
 
 
