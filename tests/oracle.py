@@ -42,6 +42,9 @@ STATE_LIMIT = 20_000
 (FRESH, RUNNING, ISSUING, QUEUED, FLYING, ARRIVED, POLLING, OVER) = range(8)
 """Life of an op; a transfer goes through issuing, queued, flying, arrived and polling."""
 
+ENTRY = -(1 << 30)
+"""The action of the step that leads to the first state."""
+
 TIMED = (RUNNING, ISSUING, FLYING, POLLING)
 
 
@@ -203,9 +206,12 @@ class _Search:
         reached: dict[Any, int] = {}
         for state in self._entries():
             start = self._settle(state)
+            # What is alive from the start may be gone at the end: where it lay is told by the first step.
+            early = tuple((b, place) for b, place in enumerate(state.places) if place >= 0)
+            root = Step(ENTRY, 0, 0, (), early, (), (), None)
             heapq.heappush(
                 queue,
-                (self.problem.entry_ticks + self._bound(start), 0, next(serial), self.problem.entry_ticks, start, None),
+                (self.problem.entry_ticks + self._bound(start), 0, next(serial), self.problem.entry_ticks, start, root),
             )
         while queue:
             _, _, _, now, state, path = heapq.heappop(queue)
@@ -579,6 +585,7 @@ class _Search:
                 offsets[b] = address
             guards += step.guards
             flows += step.flows
+        steps = [step for step in steps if step.action != ENTRY]
         return Witness(
             ticks=ticks,
             modes=tuple(modes),
