@@ -42,6 +42,9 @@ STATE_LIMIT = 20_000
 (FRESH, RUNNING, ISSUING, QUEUED, FLYING, ARRIVED, POLLING, OVER) = range(8)
 """Life of an op; a transfer goes through issuing, queued, flying, arrived and polling."""
 
+ENTRY = -(1 << 30)
+"""The action of the step that leads to the first state."""
+
 TIMED = (RUNNING, ISSUING, FLYING, POLLING)
 
 
@@ -203,9 +206,12 @@ class _Search:
         reached: dict[Any, int] = {}
         for state in self._entries():
             start = self._settle(state)
+            # What is alive from the start may be gone at the end: where it lay is told by the first step.
+            early = tuple((b, place) for b, place in enumerate(state.places) if place >= 0)
+            root = Step(ENTRY, 0, 0, (), early, (), (), None)
             heapq.heappush(
                 queue,
-                (self.problem.entry_ticks + self._bound(start), 0, next(serial), self.problem.entry_ticks, start, None),
+                (self.problem.entry_ticks + self._bound(start), 0, next(serial), self.problem.entry_ticks, start, root),
             )
         while queue:
             _, _, _, now, state, path = heapq.heappop(queue)
@@ -417,20 +423,17 @@ class _Search:
         ]
         yield from self._placements(state.places, born)
         # What may overwrite a buffer whose other users are all over can also lie there.
-        olds = {b: a for b in born if (a := self.over.get(b)) is not None and state.places[a] >= 0 and self.size[b]}
+        olds = {b: a for b in born if (a := self.over.get(b)) is not None and self.size[b]}
+        olds = {b: a for b, a in olds.items() if state.places[a] >= 0 or a in born}
         free = {b: a for b, a in olds.items() if all(state.ops[u][0] == OVER for u in self.users[a] if u != i)}
+        buffers = self.problem.buffers
         for chosen in (some for n in range(1, len(free) + 1) for some in combinations(free, n)):
-            if len({free[b] for b in chosen}) < len(chosen):
+            if len({free[b] for b in chosen} - set(chosen)) < len(chosen):
                 continue
-            places = list(state.places)
-            for b in chosen:
-                places[b] = places[free[b]]
-            buffers = self.problem.buffers
-            legal = (
-                buffers[b].address in (None, places[b]) and places[b] % buffers[b].align_bytes == 0 for b in chosen
-            )
-            if all(legal):
-                yield from self._placements(tuple(places), [b for b in born if b not in chosen])
+            for places in self._placements(state.places, [b for b in born if b not in chosen]):
+                at = {b: places[free[b]] for b in chosen}
+                if all(buffers[b].address in (None, k) and k % buffers[b].align_bytes == 0 for b, k in at.items()):
+                    yield _with(places, at)
 
     def _unit_choices(self, state: State, mode: Mode) -> Iterator[tuple[tuple[int, ...], ...]]:
         """Ids per use; of alike units only one choice."""
@@ -579,6 +582,7 @@ class _Search:
                 offsets[b] = address
             guards += step.guards
             flows += step.flows
+        steps = [step for step in steps if step.action != ENTRY]
         return Witness(
             ticks=ticks,
             modes=tuple(modes),
