@@ -56,6 +56,8 @@ class ScratchState:
         self._group_of, self._peaks, self._owned = _groups(problem)
         self.taken: list[Takeover] = []
         """Buffers that were given the address of one that their first op overwrites."""
+        self._being_overwritten: set[int] = set()
+        """New buffers whose op is under way: no other may use them before it has read what lies there."""
         self._over: dict[int, list[Takeover]] = {}
         for one in problem.takeovers:
             self._over.setdefault(one.op, []).append(one)
@@ -96,6 +98,8 @@ class ScratchState:
 
     def ask(self, op: int, *, hungry: bool) -> int:
         """Say what `take` would; where it is `TAKEN` addresses are held already, for `begin` or `give_back`."""
+        if not self._being_overwritten.isdisjoint(self._wanted[op]):
+            return HELD
         group = self._group_of[op]
         new = [b for b in self._wanted[op] if b not in self._born]
         over = self._overwritten(op, new) if op in self._over and new else []
@@ -131,6 +135,7 @@ class ScratchState:
             for b in new:
                 self._born[b] = self._rank
             self.taken += over
+            self._being_overwritten.update(one.new for one in over)
         self._rank += 1
         if self._begun[group] == 0 and self._turn_of[group] >= 0:
             self._waiting[self._turn_of[group]] -= 1
@@ -157,6 +162,7 @@ class ScratchState:
                         self.allocator.turn = self._now
 
         for new, old, _ in over:
+            self._being_overwritten.discard(new)
             self._born[new] = self._rank
             if self._users_left[new] == 0 and not self._problem.buffers[new].to_end:
                 self._died[new] = self._rank

@@ -6,18 +6,20 @@ from typing import Any
 
 import pytest
 from unit.emit import examples
-from unit.small import buffer, on, problem
+from unit.small import buffer, move, on, problem
 
 from hexloom import solve
 from hexloom.emit import records
 from hexloom.emit.lanes import View
 from hexloom.emit.tables import make_tables
+from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.problem import Problem
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.check import check_plan, check_schedule
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.lower import lower
 from hexloom.optimizer.plan import Wait
+from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.workload import Workload
 
 MACHINE = load_hw("hexagon-v81").with_values({"overheads.op": 0})
@@ -156,3 +158,17 @@ def test_todays_loop_overwrites_where_nothing_else_fits() -> None:
     result = solve(work(may_overwrite={"y": "x"}), hw=MACHINE, seed=1)
     assert result.schedule is not None
     assert result.schedule.baselines["existing"] == result.schedule.makespan
+
+
+def test_nobody_uses_what_an_op_under_way_is_about_to_overwrite() -> None:
+    """``late`` needs the output alone, and is ready while the transfer that puts it over its input still reads that."""
+    p = problem(
+        on("hvx", "first", 1),
+        move("turn", 5),
+        on("hvx", "late", 1),
+        buffers=(buffer("old", 4, "first", "turn"), buffer("new", 1, "turn", "late", overwrites="old")),
+        capacity=4,
+    )
+    decision = list_schedule(p, Policy((2.0, 1.0, 0.0), (0, 0, 0)))
+    assert decision is not None
+    assert check_plan(p, make_plan(p, decision)) == []
