@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.problem import MAX_RATE, slows
+from hexloom.formulations.problem import slows
 from hexloom.optimizer.progress import Progress
 from hexloom.optimizer.sharing import Sharing
 from hexloom.optimizer.simulate import simulate_fast
@@ -60,9 +60,13 @@ def contention_of(schedule: Schedule) -> Contention | None:
         without = simulate_fast(changed, schedule.plan, Sharing(changed, rule, exact=False)).makespan
         return float(schedule.makespan) - without
 
+    most: dict[str, list[int]] = {channel.name: [] for channel in problem.channels}
+    for pull in (pull for op in problem.ops for mode in op.modes for pull in mode.pulls):
+        most[pull.channel].append(pull.rate)
     channels = {}
     for c, channel in enumerate(problem.channels):
-        endless = channel.model_copy(update={"capacity": MAX_RATE})
+        # As much as all ops together could ask for: the largest capacity that a file may state can still be full.
+        endless = channel.model_copy(update={"capacity": channel.capacity + sum(most[channel.name])})
         others = (*problem.channels[:c], endless, *problem.channels[c + 1 :])
         channels[channel.name] = _above_noise(saved(problem.model_copy(update={"channels": others})), schedule)
     interference = 0.0

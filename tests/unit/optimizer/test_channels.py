@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hexloom import InvalidInputError, Workload, load_hw, solve
+from hexloom.formulations.problem import MAX_RATE, Channel, Engine, Mode, Op, Problem, Pull, Use
 from hexloom.optimizer.contention import contention_of
 from hexloom.optimizer.lower import Lowered, lower
 
@@ -291,3 +292,24 @@ def test_where_nothing_is_shared_no_rule_changes_anything() -> None:
         assert result.schedule is not None
         assert result.schedule.contention == rule
         assert contention_of(result.schedule) is None
+
+
+def test_the_largest_capacity_of_a_file_can_be_full_too() -> None:
+    ops = tuple(
+        Op(
+            name=name,
+            modes=(
+                Mode(
+                    uses=(Use(engine=engine, ticks=ticks),),
+                    latency_ticks=ticks,
+                    pulls=(Pull(channel="d", rate=MAX_RATE),),
+                ),
+            ),
+        )
+        for name, engine, ticks in (("a", "x", 3), ("b", "y", 2))
+    )
+    engines, channels = (Engine(name="x"), Engine(name="y")), (Channel(name="d", capacity=MAX_RATE),)
+    schedule = solve(Problem(engines=engines, channels=channels, ops=ops), seed=1, time_limit_s=1).schedule
+    assert schedule is not None and schedule.makespan == 5
+    cost = contention_of(schedule)
+    assert cost is not None and cost.channels == {"d": 2.0}
