@@ -6,10 +6,13 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
+from hexloom.formulations.mode import about
+from hexloom.formulations.problem import MAX_TICKS
 from hexloom.formulations.ticks import whole
 from hexloom.hwmodels import Machine, format_bytes
 from hexloom.optimizer.attribution import advise, attribute
 from hexloom.optimizer.bottleneck import in_words
+from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.flips import with_flips
 from hexloom.optimizer.footprint import cost_of_room, lost_double_buffering
 from hexloom.optimizer.planner import make_plan
@@ -65,6 +68,11 @@ def finished(
     decision = outcome.best[0]
     plan = make_plan(problem, decision)
     timeline = simulate(problem, plan, rule)
+    if timeline.makespan > MAX_TICKS:
+        raise InvalidInputError(
+            f"problem {problem.name!r}: slowed by each other its ops take {about(int(timeline.makespan))} ticks, above "
+            f"the limit {MAX_TICKS}; use a coarser tick, shorter durations or wider channels"
+        )
     bound = bounds[0].ticks
     plan_bound: Moment = bound
     if outcome.plan_bound > bound:

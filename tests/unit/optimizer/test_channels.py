@@ -313,3 +313,22 @@ def test_the_largest_capacity_of_a_file_can_be_full_too() -> None:
     assert schedule is not None and schedule.makespan == 5
     cost = contention_of(schedule)
     assert cost is not None and cost.channels == {"d": 2.0}
+
+
+def test_what_is_slowed_beyond_all_ticks_is_refused() -> None:
+    ops = tuple(
+        Op(
+            name=engine,
+            modes=(
+                Mode(
+                    uses=(Use(engine=engine, ticks=ticks),),
+                    latency_ticks=ticks,
+                    pulls=(Pull(channel="d", rate=rate),),
+                ),
+            ),
+        )
+        for engine, ticks, rate in (("x", 2**52, 300), ("y", 2**51, 200))
+    )
+    engines, channels = (Engine(name="x"), Engine(name="y")), (Channel(name="d", capacity=1),)
+    with pytest.raises(InvalidInputError, match="take 1801439850948198400 ticks, above the limit"):
+        solve(Problem(engines=engines, channels=channels, ops=ops), seed=1, time_limit_s=1)
