@@ -78,7 +78,8 @@ def takeovers_of(buffers: Sequence[Buffer], op_index: Mapping[str, int]) -> tupl
     Raises
     ------
     ValueError
-        There is no such buffer, it is smaller, lives on, or shares more or fewer than one op with the other.
+        There is no such buffer, it is smaller, lives on, shares more or fewer than one op with the other, or is itself
+        written over another by that op.
     """
     place = {buffer.name: b for b, buffer in enumerate(buffers)}
     found = []
@@ -103,6 +104,11 @@ def takeovers_of(buffers: Sequence[Buffer], op_index: Mapping[str, int]) -> tupl
         if old.to_end or buffer.from_start:
             raise ValueError(f"{what}, but these are alive together at the start or at the end; drop it")
         found.append(Takeover(b, place[old.name], op_index[common.pop()]))
+    turns = {(one.new, one.op) for one in found}
+    for one in found:
+        if (one.old, one.op) in turns:
+            what = f"buffer {buffers[one.new].name!r} overwrites {buffers[one.old].name!r}"
+            raise ValueError(f"{what}, which the same op writes over another; drop one")
     return tuple(found)
 
 

@@ -175,8 +175,16 @@ def overwriting(draw: DrawFn, buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]
             common = set(new.ops) & set(old.ops)
             smaller = new.occupied_bytes <= old.occupied_bytes
             lives = old.resident not in (True, "to_end") and new.resident not in (True, "from_start")
+            # One op puts nothing over what it puts over something else.
+            users = {b.name: set(b.ops) for b in buffers}
+            chained = any(
+                b.overwrites is not None
+                and users[b.name] & users[b.overwrites] == common
+                and (b.name == old.name or b.overwrites == new.name)
+                for b in found
+            )
             mutual = any(b.name == old.name and b.overwrites == new.name for b in found)
-            if old is new or len(common) != 1 or not smaller or not lives or mutual:
+            if old is new or len(common) != 1 or not smaller or not lives or mutual or chained:
                 continue
             if draw(st.booleans()):
                 found[k] = new.model_copy(update={"overwrites": old.name})

@@ -172,3 +172,13 @@ def test_nobody_uses_what_an_op_under_way_is_about_to_overwrite() -> None:
     decision = list_schedule(p, Policy((2.0, 1.0, 0.0), (0, 0, 0)))
     assert decision is not None
     assert check_plan(p, make_plan(p, decision)) == []
+
+
+def test_one_op_puts_nothing_over_what_it_puts_over_something_else() -> None:
+    buffers = (
+        buffer("x", 1, "a", overwrites="y"),
+        buffer("y", 1, "a", overwrites="z"),
+        buffer("z", 1, "a"),
+    )
+    with pytest.raises(ValueError, match="buffer 'x' overwrites 'y', which the same op writes over another; drop one"):
+        problem(on("hvx", "a", 1), buffers=buffers, capacity=4)
