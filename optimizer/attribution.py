@@ -6,7 +6,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import slows
-from hexloom.optimizer.apart import apart
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.progress import Progress
 from hexloom.optimizer.restrict import restrict
@@ -35,10 +34,10 @@ def attribute(
     """Split ``existing - makespan`` into its five parts; None when there is no existing time.
 
     With E the entries and L the loops of today, A the tasks of this plan each alone, M this plan after its own entry,
-    and F the same plan if ops of different tasks did not slow each other: ``saved_entries = sum E - entry``,
-    ``overlap_within_tasks = sum L - sum A``, ``contention_cost = M - F``, ``tail`` is the time after the bottleneck
-    engine's last work, ``overlap_between_tasks = sum A - F + tail``; one task alone has none of these three. Less
-    than nothing is a contention cost when a slowed op lets others through that matter more.
+    and F the same plan if ops did not slow each other: ``saved_entries = sum E - entry``, ``overlap_within_tasks =
+    sum L - sum A``, ``contention_cost = M - F``, ``tail`` is the time after the bottleneck engine's last work,
+    ``overlap_between_tasks = sum A - F + tail``; one task alone has none of these three. Less than nothing is a
+    contention cost when a slowed op lets others through that matter more.
     """
     existing = found.existing
     if existing is None:
@@ -53,8 +52,7 @@ def attribute(
     if len(found.tasks) > 1:
         last = last_work(problem, decision, timeline, bottleneck, rule)
         if slows(rule):
-            plan = make_plan(problem, decision)
-            free = simulate(apart(problem, [task.ops for task in found.tasks]), plan, rule).makespan
+            free = simulate(problem, make_plan(problem, decision), "none").makespan
     tail = timeline.makespan - last
     return Gain(
         existing=existing,

@@ -55,8 +55,9 @@ class BoundRow(Frozen):
 class Gain(Frozen):
     """``existing - makespan`` in ticks and its five parts.
 
-    ``gain = saved_entries + overlap_within_tasks + overlap_between_tasks - contention_cost - tail``. What the ops of
-    one task lose to each other is in its loop of today and in this plan; ``contention_cost`` is between tasks.
+    ``gain = saved_entries + overlap_within_tasks + overlap_between_tasks - contention_cost - tail``. The overlap
+    between tasks is what it would be if ops did not slow each other, ``contention_cost`` what that takes away again;
+    one task alone has neither.
     """
 
     existing: Ticks
