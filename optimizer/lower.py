@@ -113,12 +113,14 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
     longest = {key: mode.overhead_us + mode.issue_us + mode.latency_us + mode.poll_us for key, mode in modes.items()}
     horizon_us = sum(max(longest[id(mode)] for mode in op.modes) for draft in drafts.values() for op in draft.ops)
     room = MAX_WORK // (MARGIN * (1 + math.ceil((entry_us + horizon_us) / tick)))
+    # Rigid is a promise never to ask for more than there is; elsewhere an op alone must not be slower than its time.
+    whole = math.ceil if rule == "rigid" else math.floor
     units = units_of(capacity, (demand for found in demands.values() for demand in found), room)
     known = {
         key: _mode(
             mode,
             ticks,
-            tuple(Pull(channel=d.channel, rate=math.floor(d.mb_s * units[d.channel])) for d in demands[key]),
+            tuple(Pull(channel=d.channel, rate=whole(d.mb_s * units[d.channel])) for d in demands[key]),
             whole_pipe=pipe_mb_s is None,
         )
         for key, mode in modes.items()

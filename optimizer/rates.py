@@ -1,7 +1,8 @@
 """What ops demand of channels, and the unit of each channel in which capacity and demands are whole numbers.
 
-A rate that the user wrote is exact, as is a capacity. One that comes from bytes and a time is rounded down, so that an
-op alone is never slower than its own time: to whole MB/s where that is fine enough, else to a finer unit.
+A rate that the user wrote is exact, as is a capacity. One that comes from bytes and a time is rounded to whole MB/s
+where that is fine enough, else to a finer unit: up under rule ``rigid``, which never lets demands exceed a capacity,
+else down, so that an op alone is never slower than its own time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from hexloom.optimizer.draft import ModeDraft
 
 COARSE = 1000
-"""Units from which on a computed demand may be rounded down to the unit at hand: that is less than what is measured."""
+"""Units from which on a computed demand may be rounded to the unit at hand: that is less than what is measured."""
 
 FINE = 10**6
 """Units of a computed demand that would be fewer than `COARSE`, if the channel allows it."""

@@ -294,41 +294,32 @@ def test_where_nothing_is_shared_no_rule_changes_anything() -> None:
         assert contention_of(result.schedule) is None
 
 
-def test_the_largest_capacity_of_a_file_can_be_full_too() -> None:
-    ops = tuple(
-        Op(
-            name=name,
-            modes=(
-                Mode(
-                    uses=(Use(engine=engine, ticks=ticks),),
-                    latency_ticks=ticks,
-                    pulls=(Pull(channel="d", rate=MAX_RATE),),
-                ),
-            ),
-        )
-        for name, engine, ticks in (("a", "x", 3), ("b", "y", 2))
+def test_rigid_never_asks_for_more_than_there_is_however_demands_are_rounded() -> None:
+    """Twice 10,000.9 MB/s, from bytes, are more than 20,000: one after the other."""
+    ops = [op(name, us=100, bytes={"gather": 1_000_090}) for name in "ab"]
+    data = {"name": "w", "hw": "hexagon-v81", "channels": [{"name": "gather", "rate_gb_s": 20}]}
+    work = Workload.from_data({**data, "tasks": [explicit(*ops)]})
+    assert solve(work, contention="rigid", seed=1, time_limit_s=1).makespan_us == Fraction("204.44")
+
+
+def two_on_one_channel(capacity: int, *ops: tuple[int, int]) -> Problem:
+    """Ops of (ticks, rate) on engines of their own, which pull channel d."""
+    engines = tuple(Engine(name=f"e{k}") for k in range(len(ops)))
+    modes = (
+        Mode(uses=(Use(engine=f"e{k}", ticks=t),), latency_ticks=t, pulls=(Pull(channel="d", rate=r),))
+        for k, (t, r) in enumerate(ops)
     )
-    engines, channels = (Engine(name="x"), Engine(name="y")), (Channel(name="d", capacity=MAX_RATE),)
-    schedule = solve(Problem(engines=engines, channels=channels, ops=ops), seed=1, time_limit_s=1).schedule
+    found = tuple(Op(name=f"o{k}", modes=(mode,)) for k, mode in enumerate(modes))
+    return Problem(engines=engines, channels=(Channel(name="d", capacity=capacity),), ops=found)
+
+
+def test_the_largest_capacity_of_a_file_can_be_full_too() -> None:
+    schedule = solve(two_on_one_channel(MAX_RATE, (3, MAX_RATE), (2, MAX_RATE)), seed=1, time_limit_s=1).schedule
     assert schedule is not None and schedule.makespan == 5
     cost = contention_of(schedule)
     assert cost is not None and cost.channels == {"d": 2.0}
 
 
 def test_what_is_slowed_beyond_all_ticks_is_refused() -> None:
-    ops = tuple(
-        Op(
-            name=engine,
-            modes=(
-                Mode(
-                    uses=(Use(engine=engine, ticks=ticks),),
-                    latency_ticks=ticks,
-                    pulls=(Pull(channel="d", rate=rate),),
-                ),
-            ),
-        )
-        for engine, ticks, rate in (("x", 2**52, 300), ("y", 2**51, 200))
-    )
-    engines, channels = (Engine(name="x"), Engine(name="y")), (Channel(name="d", capacity=1),)
     with pytest.raises(InvalidInputError, match="take 1801439850948198400 ticks, above the limit"):
-        solve(Problem(engines=engines, channels=channels, ops=ops), seed=1, time_limit_s=1)
+        solve(two_on_one_channel(1, (2**52, 300), (2**51, 200)), seed=1, time_limit_s=1)
