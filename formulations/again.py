@@ -14,7 +14,6 @@ from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.search import refute
-from hexloom.formulations.problem import Problem
 from hexloom.formulations.shared_portfolio import EVENT_OPS
 from hexloom.formulations.shared_search import CLOSE
 
@@ -25,12 +24,15 @@ if TYPE_CHECKING:
     from hexloom.formulations.decision import Evaluate
     from hexloom.formulations.events.search import Best
     from hexloom.formulations.portfolio import Found
-    from hexloom.formulations.problem import Rule
+    from hexloom.formulations.problem import Problem, Rule
 
 WITHDRAWN = "internal error: a second search contradicts a proof of the first, which is withdrawn"
 
 
-NO_SECOND_WAY = "there is no second way to prove this: the search over events does so for few ops, and not by priority"
+NO_SECOND_WAY = (
+    "there is no second way to prove this: the search over events does so for few ops without transfers, and not by "
+    "priority"
+)
 
 
 class Claim(NamedTuple):
@@ -82,12 +84,13 @@ def prove_again_by_events(
 ) -> tuple[Found, bool]:
     """Do the same where ops slow each other: the search over events from nothing, with the ops in reverse order.
 
-    Under ``priority`` the order of the ops is part of the problem, and many ops are too many; a note then says so.
+    Under ``priority``, and where transfers are issued at one instant, the order of the ops is part of the problem, and
+    many ops are too many; a note then says so.
     """
-    if rule == "priority" or len(problem.ops) > EVENT_OPS:
+    transfers = any(mode.dma is not None for op in problem.ops for mode in op.modes)
+    if rule == "priority" or transfers or len(problem.ops) > EVENT_OPS:
         return replace(found, notes=(*found.notes, NO_SECOND_WAY)), False
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
-    turned = Problem(**fields | {"ops": problem.ops[::-1]})
+    turned = problem.changed(ops=problem.ops[::-1])
     bounds = lower_bounds(turned, rule)
     limit = SearchLimits(seconds=seconds) if seed is None else SearchLimits(states=int(seconds * STATES_PER_SECOND) + 1)
     again = search_events(turned, bounds.heads_tails, evaluate, None, float(bounds.best.ticks), limit, rule)
