@@ -69,9 +69,7 @@ def schedule_then_pack(problem: Problem, seconds: float) -> int | None:
     until = time.monotonic() + seconds
     whole = problem.scratchpad.total_bytes
     for left_out in range(20):
-        fields = {name: getattr(problem, name) for name in type(problem).model_fields}
-        counted = whole - whole * left_out // 20
-        less = Problem(**{**fields, "scratchpad": Scratchpad(total_bytes=counted)})
+        less = problem.changed(scratchpad=Scratchpad(total_bytes=whole - whole * left_out // 20))
         bounds = lower_bounds(less)
         left = until - time.monotonic()
         if left <= 0:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from hexloom.formulations.mode import Frozen, Name
 
@@ -31,22 +31,14 @@ class Buffer(Frozen):
     granule_bytes: int = Field(default=1, ge=1)
     address: int | None = Field(default=None, ge=0)
     resident: bool | Literal["from_start", "to_end"] = False
-    overwrites: str | None = None
-    # Left out of files where it says nothing, so that these stay what they were.
+    # Left out of files where they say nothing, so that these stay what they were.
+    overwrites: str | None = Field(default=None, exclude_if=lambda name: name is None)
     pool: str | None = Field(default=None, min_length=1, exclude_if=lambda name: name is None)
 
     @property
     def occupied_bytes(self) -> int:
         """Size after rounding to the granule."""
         return -(-self.size_bytes // self.granule_bytes) * self.granule_bytes
-
-    @model_serializer(mode="wrap")
-    def _without_what_says_nothing(self, full: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is newer than the format where it is not used: files and digests stay what they were."""
-        data: dict[str, Any] = full(self)
-        if self.overwrites is None:
-            data.pop("overwrites", None)
-        return data
 
     @property
     def always(self) -> bool:

@@ -93,9 +93,8 @@ def cut_op(problem: Problem, cut: Cut) -> Problem:
         )
         for access in problem.accesses
     )
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
     ops = (*problem.ops[: cut.op], *parts, *problem.ops[cut.op + 1 :])
-    return Problem(**{**fields, "ops": ops, "precedences": tuple(edges), "buffers": buffers, "accesses": accesses})
+    return problem.changed(ops=ops, precedences=tuple(edges), buffers=buffers, accesses=accesses)
 
 
 def _names(problem: Problem, name: str) -> tuple[str, str]:

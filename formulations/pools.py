@@ -12,12 +12,11 @@ if TYPE_CHECKING:
 
 def in_pools(problem: Problem) -> tuple[tuple[tuple[int, ...], Problem], ...]:
     """Return for each place the positions of its buffers, and the problem with these alone in a scratchpad like it."""
-    whole = {name: getattr(problem, name) for name in type(problem).model_fields}
     found = []
     for name, pad in ((None, problem.scratchpad), *((pool.name, pool) for pool in problem.pools)):
         mine = tuple(b for b, buffer in enumerate(problem.buffers) if buffer.pool == name)
         buffers = tuple(problem.buffers[b].model_copy(update={"pool": None}) for b in mine)
-        found.append((mine, type(problem)(**{**whole, "buffers": buffers, "scratchpad": pad, "pools": ()})))
+        found.append((mine, problem.changed(buffers=buffers, scratchpad=pad, pools=())))
     return tuple(found)
 
 

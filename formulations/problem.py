@@ -44,7 +44,7 @@ from hexloom.formulations.mode import (
 )
 from hexloom.formulations.pools import in_pools, on_line
 from hexloom.formulations.region import Access, Region
-from hexloom.formulations.shares import channel_shares, ring_shares
+from hexloom.formulations.shares import channel_shares, ring_name, ring_shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,6 +162,10 @@ class Problem(Frozen):
                     raise ValueError(f"two {kind}s are named {name!r}; names must differ")
                 seen.add(name)
         engines = {engine.name: engine for engine in self.engines}
+        for engine in self.engines:
+            ring = engines.get(ring_name(engine.name)) if engine.depth is not None else None
+            if ring is not None and ring.kind != "share":
+                raise ValueError(f"engine {ring.name!r} is called like the places of {engine.name!r}; rename it")
         channels = [channel.name for channel in self.channels]
         for op in self.ops:
             for mode in op.modes:
@@ -368,6 +372,10 @@ class Problem(Frozen):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, hexadecimal."""
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
+
+    def changed(self, **fields: object) -> Problem:
+        """Return the problem with other ``fields``: validated, and with nothing remembered of this one."""
+        return Problem(**{**{name: getattr(self, name) for name in Problem.model_fields}, **fields})
 
     def under(self, rule: Rule) -> Problem:
         """Return the problem with what ``rule`` asks of channels in it, and the depths of pipes."""

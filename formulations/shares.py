@@ -89,13 +89,13 @@ def ring_shares(problem: Problem) -> Problem:
     for op in problem.ops if depths else ():
         for name in depths:
             wanted[name] += max(_places(mode, name) for mode in op.modes)
-    names = {ring_name(name): name for name, depth in depths.items() if wanted[name] > depth}
+    full = (name for name, depth in depths.items() if wanted[name] > depth)
+    # A share of that name is the ring's own: the problem has been here before.
+    names = {ring_name(name): name for name in full if ring_name(name) not in problem.shares}
     engines = [
         *problem.engines,
         *(Engine(name=ring, units=depths[name], kind="share") for ring, name in names.items()),
     ]
-    if len({engine.name for engine in engines}) < len(engines):
-        return problem  # They are in it already.
 
     def changed(mode: Mode) -> Mode:
         uses = (
@@ -128,5 +128,4 @@ def _with(problem: Problem, engines: list[Engine], change: Callable[[Mode], Mode
     # Ops share their modes, and much is looked up by the identity of a mode: each is changed once.
     changed = {id(mode): change(mode) for mode in _modes(problem)}
     ops = tuple(op.model_copy(update={"modes": tuple(changed[id(mode)] for mode in op.modes)}) for op in problem.ops)
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
-    return type(problem)(**{**fields, "engines": tuple(engines), "ops": ops})
+    return problem.changed(engines=tuple(engines), ops=ops)

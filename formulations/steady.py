@@ -12,12 +12,10 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.problem import Problem
-
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.mode import Mode
-    from hexloom.formulations.problem import Op
+    from hexloom.formulations.problem import Op, Problem
 
 SAMPLES = 16
 """Runs with other durations that are compared."""
@@ -84,8 +82,7 @@ def _apart(problem: Problem, decision: Decision, nominal: Simulated) -> list[tup
 
 def _hastened(problem: Problem, source: random.Random) -> Problem:
     """Return the problem with every op faster by a part of its own."""
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
-    return Problem(**{**fields, "ops": tuple(_faster(op, source.uniform(FASTEST, 1.0)) for op in problem.ops)})
+    return problem.changed(ops=tuple(_faster(op, source.uniform(FASTEST, 1.0)) for op in problem.ops))
 
 
 def _faster(op: Op, factor: float) -> Op:

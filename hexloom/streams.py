@@ -36,7 +36,7 @@ def patient_streams() -> None:
     for name, harmless in (("stdout", BrokenPipeError), ("stderr", OSError)):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(io.FileIO(os.devnull, "wb")), "utf-8"))
         elif stream is getattr(sys, f"__{name}__") and not stream.isatty():
             raw = io.BufferedWriter(_Dropping(stream.fileno(), harmless))
             lines = stream.line_buffering

@@ -69,8 +69,7 @@ def with_parts(problem: Problem, **changes: object) -> Problem:
 
     What ops touch is left out: it has become orders already, and the ops may have other names now.
     """
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields if name != "accesses"}
-    return Problem(**{**fields, **changes})
+    return problem.changed(**{"accesses": (), **changes})
 
 
 def _part(mode: Mode, pieces: int, known: dict[int, Mode]) -> Mode:

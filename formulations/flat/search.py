@@ -127,10 +127,9 @@ class _Search:
         """Look for schedules with fewer bytes counted than there are: these can be packed more often."""
         problem, pad = self.problem, self.problem.scratchpad
         less = pad.model_copy(update={"reserved_bytes": pad.reserved_bytes + int(pad.available_bytes * HEADROOM)})
-        fields = {name: getattr(problem, name) for name in type(problem).model_fields}
-        counted = type(problem)(**{**fields, "scratchpad": less})
         if self.bound <= self._upper:
-            self._ask(False, seconds, True, (self.bound, self._upper), self._take, counted)
+            window = (self.bound, self._upper)
+            self._ask(False, seconds, True, window, self._take, problem.changed(scratchpad=less))
 
     def _part(self, spent: float, share: float) -> float:
         """Return the seconds for a ``share`` of all the time, of which ``spent`` is over."""

@@ -61,8 +61,7 @@ def in_parts(problem: Problem, scale: Fraction) -> Problem:
         )
         for op in problem.ops
     )
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
-    return type(problem)(**{**fields, "tick_us": None, "ops": ops, "entry_ticks": parts(problem.entry_ticks)})
+    return problem.changed(tick_us=None, ops=ops, entry_ticks=parts(problem.entry_ticks))
 
 
 def add_slowed_variables(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, SerializerFunctionWrapHandler, Tag, model_serializer, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from hexloom.formulations.mode import Text
 from hexloom.formulations.problem import MAX_PIECES, MAX_UNITS
@@ -85,20 +85,13 @@ class OpSpec(Spec):
     after: tuple[Name, ...] = ()
     buffers: tuple[Name, ...] = ()
     in_place: tuple[Name, ...] = ()
-    may_overwrite: dict[Name, Name] = Field(default_factory=dict)
+    # Left out where it says nothing, so that digests stay what they were.
+    may_overwrite: dict[Name, Name] = Field(default_factory=dict, exclude_if=lambda over: not over)
     reads: tuple[RegionSpec, ...] = ()
     writes: tuple[RegionSpec, ...] = ()
     scratch_bytes: Bytes = 0
     deadline_us: Microseconds | None = None
     pieces: Annotated[int, Field(ge=1, le=MAX_PIECES, strict=True)] = 1
-
-    @model_serializer(mode="wrap")
-    def _without_what_says_nothing(self, full: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is newer than the format where it is not used: digests stay what they were."""
-        data: dict[str, Any] = full(self)
-        if not self.may_overwrite:
-            data.pop("may_overwrite", None)
-        return data
 
 
 class BufferSpec(Spec):

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cases.answers import peak_bytes, problem_file, refusal_of, run_cli, schedule_of
 
-from hexloom.formulations.problem import Problem
 from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from hexloom.formulations.problem import Problem
 
     Case = Callable[[str], Any]
 
@@ -29,7 +30,7 @@ def with_times(problem: Problem, chance: random.Random) -> Problem:
         uses = tuple(use.model_copy(update={"ticks": ticks}) for use in mode.uses)
         mode = mode.model_copy(update={"uses": uses, "latency_ticks": ticks})
         ops.append(op.model_copy(update={"modes": (mode,)}))
-    return Problem(**{**{name: getattr(problem, name) for name in Problem.model_fields}, "ops": tuple(ops)})
+    return problem.changed(ops=tuple(ops))
 
 
 def test_ord_13_only_waits_that_nothing_implies(case: Case) -> None:

@@ -15,7 +15,7 @@ from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.serial_order import serial_order
 from hexloom.optimizer.check import check_plan, check_times
 from hexloom.optimizer.planner import make_plan
-from hexloom.optimizer.schedule import OpRow
+from hexloom.optimizer.schedule import op_rows
 from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
@@ -68,26 +68,14 @@ def test_a_corrupted_plan_is_found_by_checker_and_oracle_alike(problem: Problem,
         plan = plan.model_copy(update={"waits": (*plan.waits[:k], *plan.waits[k + 1 :])})
     else:
         strict = tuple(b.model_copy(update={"overwrites": None}) for b in problem.buffers)
-        problem = type(problem)(**{**{n: getattr(problem, n) for n in type(problem).model_fields}, "buffers": strict})
+        problem = problem.changed(buffers=strict)
     wrong = plan_faults(problem, plan)
     found = check_plan(problem, plan)
     event(f"{what}: {'refused' if wrong else 'accepted'}")
     assert bool(found) == bool(wrong), (found, wrong)
     if not wrong:
         timeline = simulate(problem, plan)
-        rows = [
-            OpRow(
-                op=name,
-                start=t.start,
-                end=t.end,
-                transfer_start=t.transfer_start,
-                done=t.done,
-                wait_start=t.wait_start,
-                observed=t.observed,
-            )
-            for name, t in timeline.times.items()
-        ]
-        assert check_times(problem, plan, rows) == []
+        assert check_times(problem, plan, op_rows(problem, timeline)) == []
 
 
 @given(chains_in_place())

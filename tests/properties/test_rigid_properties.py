@@ -88,8 +88,7 @@ def _retimed(problem: Problem, modes: tuple[int, ...], lengths: tuple[int, ...],
         changed = list(op.modes)
         changed[m] = _with_length(op.modes[m], ticks, around)
         ops.append(op.model_copy(update={"modes": tuple(changed)}))
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
-    return type(problem)(**{**fields, "ops": tuple(ops)})
+    return problem.changed(ops=tuple(ops))
 
 
 def _with_length(mode: Mode, ticks: int, around: int) -> Mode:

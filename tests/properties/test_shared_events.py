@@ -119,7 +119,7 @@ def roomy_or_tight(draw: st.DrawFn) -> Problem:
                 uses = (*mode.uses, Use(engine="amount", ticks=mode.latency_ticks, units=amount))
                 ops[i] = op.model_copy(update={"modes": (mode.model_copy(update={"uses": uses}), *op.modes[1:])})
     changed = {"engines": engines, "ops": tuple(ops), "buffers": buffers, "scratchpad": scratchpad}
-    return Problem.model_validate({name: getattr(problem, name) for name in Problem.model_fields} | changed)
+    return problem.changed(**changed)
 
 
 @settings(max_examples=100 if CI else 25)

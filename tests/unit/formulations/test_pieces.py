@@ -23,7 +23,7 @@ def in_pieces(op: Op, pieces: int) -> Op:
 
 
 def replaced(problem: Problem, **fields: object) -> Problem:
-    return Problem(**{**{name: getattr(problem, name) for name in type(problem).model_fields}, **fields})
+    return problem.changed(**fields)
 
 
 def late_start(pieces: int) -> Problem:

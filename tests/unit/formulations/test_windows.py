@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import pytest
 from in_process import InProcess
@@ -21,10 +22,12 @@ from hexloom.formulations.flat.model import FlatOptions, FlatSolution
 from hexloom.formulations.flat.verify import broken_rule
 from hexloom.formulations.flat.windows import WindowSearch
 from hexloom.formulations.late_starts import late_starts
-from hexloom.formulations.problem import Problem
 from hexloom.optimizer.check import check_plan
 from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.planner import make_plan
+
+if TYPE_CHECKING:
+    from hexloom.formulations.problem import Problem
 
 
 def chain(count: int, capacity: int = 8) -> Problem:
@@ -78,12 +81,7 @@ def test_only_what_can_meet_the_window_is_cut_out_and_keeps_its_address() -> Non
 def test_what_lives_through_the_window_is_part_of_it() -> None:
     """``long`` is used by the first and the last op only: both are part of the piece, and it keeps its address."""
     p = chain(5)
-    p = Problem.model_validate(
-        {
-            **{name: getattr(p, name) for name in Problem.model_fields},
-            "buffers": (*p.buffers, buffer("long", 4, "l0", "w4")),
-        }
-    )
+    p = p.changed(buffers=(*p.buffers, buffer("long", 4, "l0", "w4")))
     times = one_after_the_other(p)
     times = replace(times, offsets={**(times.offsets or {}), 5: 4})
     piece = cut(p, lower_bounds(p).heads_tails, times, Stretch(frozenset({4}), 10, 12, 0))

@@ -38,7 +38,7 @@ def priced(*ops: str, price: str = "1") -> PricedClass:
 
 def without(problem: Problem, **fields: Any) -> Problem:
     """Build a problem anew: a copy would keep what the first one has derived."""
-    return Problem(**{**{name: getattr(problem, name) for name in type(problem).model_fields}, **fields})
+    return problem.changed(**fields)
 
 
 def test_a_good_certificate_is_believed() -> None:

@@ -172,8 +172,7 @@ def test_arithmetic_knows_who_must_be_there() -> None:
     found = first_shortfall(p)
     assert found is not None
     assert (found.kind, found.op, found.need, found.have) == ("bytes", "a", 12, 10)
-    turned = p.model_copy(update={"buffers": (buffer("x", 6, "a", resident="to_end"), buffer("y", 6, "c"))})
-    last = first_shortfall(Problem(**{name: getattr(turned, name) for name in Problem.model_fields}))
+    last = first_shortfall(p.changed(buffers=(buffer("x", 6, "a", resident="to_end"), buffer("y", 6, "c"))))
     assert last is not None
     assert (last.op, last.need) == ("c", 12)
 

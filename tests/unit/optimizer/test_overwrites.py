@@ -65,7 +65,7 @@ def test_only_the_same_address_counts() -> None:
     """y at a multiple of 4 cannot lie where x is pinned."""
     pinned = chain(capacity=8, align_bytes=4)
     x = pinned.buffers[0].model_copy(update={"address": 2})
-    p = Problem(**{**{name: getattr(pinned, name) for name in Problem.model_fields}, "buffers": (x, pinned.buffers[1])})
+    p = pinned.changed(buffers=(x, pinned.buffers[1]))
     assert solve(p, seed=1).status == "INFEASIBLE"
 
 

@@ -136,3 +136,9 @@ def test_a_transfer_with_more_descriptors_than_the_ring_has_places_is_refused_wi
     result = solve(workload(op, hw="hexagon-v73"))
     assert result.status == "INFEASIBLE" and result.infeasibility is not None
     assert "300" in str(result.infeasibility) and "256" in str(result.infeasibility)
+
+
+def test_an_engine_called_like_a_ring_is_not_taken_for_it() -> None:
+    engines = (*RING, Engine(name="ddr ring", kind="resource"))
+    with pytest.raises(ValueError, match="'ddr ring' is called like the places of 'ddr'; rename it"):
+        problem(move("a", 4), engines=engines)
