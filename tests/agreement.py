@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from oracle import OracleLimit, faults, optimum
+from oracle import OracleLimit, optimum
+from plan_rules import faults
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound

@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from hypothesis import event, given, settings
-from oracle import OracleLimit, faults, optimum
+from oracle import OracleLimit, optimum
+from plan_rules import faults
 from strategies import problems
 
 from hexloom.formulations.bounds import lower_bounds

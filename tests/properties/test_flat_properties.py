@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import assume, event, given, settings
 from in_process import InProcess
-from oracle import OracleLimit, Witness, faults, optimum
+from oracle import OracleLimit, Witness, optimum
 from ortools.sat.python import cp_model
+from plan_rules import faults
 from strategies import problems
 
 from hexloom import solve

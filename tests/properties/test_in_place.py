@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agreement import compare
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from oracle import faults, plan_faults
+from plan_rules import faults, plan_faults
 from strategies import chains_in_place
 
 from hexloom.formulations.feasibility import first_shortfall

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from oracle import faults, plan_faults, time_faults
+from plan_rules import faults, plan_faults, time_faults
 from strategies import problems
 
 from hexloom.formulations.greedy import Policy, list_schedule

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import networkx as nx
 import pytest
 from hypothesis import assume, given, settings
-from oracle import OracleLimit, Witness, faults, optimum, order_graph
+from oracle import OracleLimit, Witness, optimum
+from plan_rules import faults, order_graph
 from strategies import problems
 
 from hexloom.formulations.decision import Decision

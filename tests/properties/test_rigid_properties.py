@@ -12,7 +12,7 @@ import pytest
 from agreement import compare
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from oracle import plan_faults, share_faults
+from plan_rules import plan_faults, share_faults
 from strategies import with_channels
 
 from hexloom.formulations.bounds import lower_bounds

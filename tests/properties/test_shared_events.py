@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from oracle import plan_faults
 from oracle_shared import TooMany, best_plan, best_run, replay
+from plan_rules import plan_faults
 from shared_strategies import SHARING_RULES, decisions, sharing_problems
 from strategies import scratchpad_buffers
 

@@ -9,7 +9,8 @@ import networkx as nx
 import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from oracle import OracleLimit, Witness, chosen_modes, faults, optimum, order_graph, shared_bytes
+from oracle import OracleLimit, Witness, optimum
+from plan_rules import chosen_modes, faults, order_graph, shared_bytes
 from strategies import held_through, problems
 
 from hexloom.formulations.bounds import lower_bounds
