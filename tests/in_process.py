@@ -34,5 +34,6 @@ class InProcess:
             if on_solution is not None:
                 on_solution(solution)
 
+        assert flat.model.validate() == ""
         status, bound = flat.solve(take)
         return Outcome(status, bound, seen[-1] if seen else None)

@@ -10,7 +10,7 @@ from ortools.sat.python import cp_model
 from hexloom.formulations.flat.engines import UnitChoice, add_engines
 from hexloom.formulations.flat.memory import Ends, Life, add_addresses, add_bytes, add_lifetimes, ends_by_precedence
 from hexloom.formulations.flat.precedence import add_deadlines, add_precedences
-from hexloom.formulations.flat.variables import FlatVars, add_variables, hint_to
+from hexloom.formulations.flat.variables import FlatVars, add_variables, hint_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,11 +83,8 @@ class FlatModel:
     def hint(self, decision: Decision, simulated: Simulated) -> None:
         """Start the search from an incumbent, every variable included."""
         for i, of in enumerate(self.variables.ops):
-            hint_to(self.model, of.start, int(simulated.start[i]))
-            hint_to(self.model, of.moved, int(simulated.transfer_start[i]))
-            if of.known is not of.start:
-                hint_to(self.model, of.known, int(simulated.ended[i]))
-            hint_to(self.model, of.life, int(simulated.ended[i] - simulated.start[i]))
+            times = int(simulated.start[i]), int(simulated.transfer_start[i]), int(simulated.ended[i])
+            hint_times(self.model, of, *times)
             for m, mode in enumerate(of.modes):
                 if not isinstance(mode.chosen, bool):
                     self.model.add_hint(mode.chosen, m == decision.modes[i])

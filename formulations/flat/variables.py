@@ -116,3 +116,12 @@ def hint_to(model: cp_model.CpModel, of: Affine | None, value: int) -> None:
     """Hint ``value`` for a time of an op that is a variable of its own."""
     if isinstance(of, cp_model.IntVar):
         model.add_hint(of, value)
+
+
+def hint_times(model: cp_model.CpModel, op: OpVars, start: int, moved: int, known: int) -> None:
+    """Hint the times of an op, each variable once: an op of no length ends with its start."""
+    hint_to(model, op.start, start)
+    hint_to(model, op.moved, moved)
+    if op.known is not op.start:
+        hint_to(model, op.known, known)
+    hint_to(model, op.life, known - start)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.flat.memory import Ends, Life, add_addresses, ends_by_precedence
 from hexloom.formulations.flat.model import FlatModel, FlatOptions
-from hexloom.formulations.flat.variables import Affine, FlatVars, ModeVars, OpVars, bind, hint_to
+from hexloom.formulations.flat.variables import Affine, FlatVars, ModeVars, OpVars, bind, hint_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,11 +152,7 @@ class WindowModel(FlatModel):
         """Start from the schedule that the window was cut from."""
         model, window = self.model, self.window
         for i in sorted(window.free):
-            of = self.variables.ops[i]
-            hint_to(model, of.start, window.start[i])
-            hint_to(model, of.moved, window.moved[i])
-            hint_to(model, of.known, window.known[i])
-            hint_to(model, of.life, window.known[i] - window.start[i])
+            hint_times(model, self.variables.ops[i], window.start[i], window.moved[i], window.known[i])
         self.hint_lives(window.start, window.known)
         for b, unit in (self.addresses or {}).items():
             if b in window.offsets:

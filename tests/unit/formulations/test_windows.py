@@ -175,3 +175,13 @@ def test_a_window_is_solved_by_its_own_model() -> None:
     model = model_of(Job(piece.problem, piece.heads_tails, options, None, window=piece.window))
     hinted = set(model.model.proto.solution_hint.vars)
     assert len(hinted) == len(model.model.proto.solution_hint.vars), "a variable has two hints"
+
+
+def test_a_window_with_an_op_of_no_length_is_a_valid_model() -> None:
+    """Its end is the variable of its start, which may be hinted once only."""
+    p = problem(on("lut", "a", 2), on("hmx", "mark", 0), on("hmx", "b", 3), after="a>mark mark>b")
+    times = one_after_the_other(p)
+    piece = cut(p, lower_bounds(p).heads_tails, times, stretch_at(times, 0, 3))
+    options = FlatOptions(addresses=False, upper=9, lower=0, seconds=5, deterministic=True, seed=0, workers=1)
+    model = model_of(Job(piece.problem, piece.heads_tails, options, None, window=piece.window))
+    assert model.model.validate() == ""
