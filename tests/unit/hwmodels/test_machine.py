@@ -314,7 +314,7 @@ def test_a_number_outside_the_range_widens_it_and_is_marked():
     row = V81.with_values({"dma.row_ns": 20}).dma.row_ns
     assert row.range == (7, 20)
     assert row.confidence == "guess"
-    assert row.source.startswith("set by the caller in place of 10.3 ns (")
+    assert row.source.startswith("set by the caller in place of 8 ns (")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_what_a_row_says():
     assert rows["vtcm.total_bytes"]["unit"] == "B"
     row = rows["dma.row_ns"]
     assert (row["value"], row["unit"], row["range"], row["confidence"]) == (
-        "10.3",
+        "8",
         "ns",
         "7 .. 12",
         "inferred",

@@ -162,7 +162,7 @@ def test_bytes_cost_what_the_queue_needs() -> None:
     mode = mode_of(op("load", "dma", None, transfer_bytes=704 * 576, rows=704, owner=2))
     assert {use.engine: float(use.us) for use in mode.uses} == {
         "dma": pytest.approx(704 * 576 / 57_500),
-        "dma_queue2": pytest.approx(704 * (576 / 55_600 + 0.0103)),
+        "dma_queue2": pytest.approx(704 * (576 / 55_600 + 0.008)),
     }
     assert mode.owner == ("hvx", 2)
     write = mode_of(op("store", "dma", None, transfer_bytes=45_800, direction="write"))
