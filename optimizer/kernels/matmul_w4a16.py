@@ -7,7 +7,7 @@ arrive. The loop people run today is ggml-hexagon's 2-D matmul (ggml-org/ggml d9
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -19,6 +19,8 @@ from hexloom.optimizer.kernels.regions import block_of
 from hexloom.optimizer.kernels.spec import ClassName, Count, Name, Spec, workers_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexloom.formulations.problem import Region
     from hexloom.hwmodels import Machine
 
@@ -28,6 +30,8 @@ TILE_BYTES: dict[str, tuple[int, int]] = {"q4_0": (576, 640), "q8_0": (1088, 115
 """Bytes of a 32 x 32 weight tile in DDR and in VTCM (ggml-hexagon's tiled layouts)."""
 DEQUANTIZE = {"q4_0": "hvx_dequantize_q4_0", "q8_0": "hvx_dequantize_q8_0", "f16": "hvx_prepare_f16"}
 SCALES_BYTES = 2048
+ACTIVATION_ROWS, LEAST_ACTIVATION_ROWS = 8, 2
+"""Rows of one activation transfer: more gain nothing, and ggml-hexagon never takes fewer."""
 
 
 class Depth(Spec):
@@ -38,12 +42,19 @@ class Depth(Spec):
     output: Count = 2
 
 
+TODAY = Depth()
+
+
 class MatmulW4A16(Spec):
     """C[m, n] f32 = A[m, k] f32 x W[k, n] of ``weight_type``.
 
     ``m_chunk`` and ``n_chunk`` default to the choice of ggml-hexagon's parameter solver for the machine's VTCM.
-    ``activation_rows`` is the number of rows in one activation transfer of one worker. Today all weights come over
-    the DMA queue of ``dma_owner``; a plan may give each load to the queue of any worker unless ``fixed_owner``.
+    ``activation_rows`` is the number of rows in one activation transfer of one worker; by default 8, or fewer where two
+    such steps of all workers take more bytes than the buffers that are not in use yet. Today all weights come over
+    the DMA queue of ``dma_owner``; a plan may give each load to the queue of any worker unless ``fixed_owner``. With
+    ``load_parts`` above 1 the weights of a chunk come in so many parts, over the queues of ``dma_owner`` and the
+    workers after it. With ``slices`` every worker dequantizes and stores its part on its own: nothing is forked or
+    joined, whoever needs the whole waits for all of them.
     ``input`` and ``output`` name A and C in DDR, by which hazards with other tasks are found.
     """
 
@@ -56,10 +67,12 @@ class MatmulW4A16(Spec):
     m_chunk: Count | None = None
     n_chunk: Count | None = None
     workers: Count | None = None
-    activation_rows: Count = 8
+    activation_rows: Count | None = None
     depth: Depth = Depth()
     dma_owner: int = Field(default=0, ge=0)
     fixed_owner: bool = False
+    load_parts: Count = 1
+    slices: bool = False
     input: Name | None = None
     output: Name | None = None
     class_: ClassName = Field(default="", alias="class")
@@ -86,6 +99,10 @@ class MatmulW4A16(Spec):
             raise InvalidInputError(
                 f"task {self.name!r}: dma_owner {self.dma_owner} is not one of its {workers} HVX workers"
             )
+        if self.load_parts > workers:
+            raise InvalidInputError(
+                f"task {self.name!r}: load_parts {self.load_parts} is more than the queues of its {workers} HVX workers"
+            )
         return _Expansion(self, machine, workers, m_chunk, n_chunk).task()
 
 
@@ -99,6 +116,10 @@ class _Expansion:
         self.loop: list[str] = []
         self.transfer = Transfers(machine)
         self.slices: dict[tuple[int, int], ModeDraft] = {}
+        self.stages: dict[tuple[str, int], tuple[str, ...]] = {}
+        unused = work_bytes(m_chunk, n_chunk, spec.k, spec.weight_type, spec.depth)
+        fitting = unused // (2 * workers * spec.k * 4)
+        self.activation_rows = spec.activation_rows or min(ACTIVATION_ROWS, max(LEAST_ACTIVATION_ROWS, fitting))
 
     def task(self) -> TaskDraft:
         spec = self.spec
@@ -108,7 +129,7 @@ class _Expansion:
             rows = min(self.m_chunk, spec.m - row)
             ready = self._activations(block, row, rows, previous_jobs)
             columns = [min(self.n_chunk, spec.n - c) for c in range(0, spec.n, self.n_chunk)]
-            previous_jobs = self._chunks(chunk, row, rows, columns, ready)
+            previous_jobs = self._chunks(chunk, block, row, rows, columns, ready)
             chunk += len(columns)
         return self.out.task(self.loop)
 
@@ -119,7 +140,7 @@ class _Expansion:
         tiles = self._act_buffer()
         converts: dict[tuple[int, int], str] = {}
         loads: dict[tuple[int, int], str] = {}
-        step = spec.activation_rows
+        step = self.activation_rows
         groups = -(-rows // (step * self.workers))
         # Job c follows job c - depth.weights, so all jobs have ended when the last depth.weights of them have.
         after_jobs: tuple[str | None, ...] = tuple(previous_jobs[-spec.depth.weights :])
@@ -129,7 +150,7 @@ class _Expansion:
                 mine = min(step, rows - at)
                 if mine <= 0:
                     break
-                staging = out.buffer(f"activation_f32.{w}.{g % 2}", step * row_bytes, self.align)
+                staging = self._buffer(block, f"activation_f32.{w}.{g % 2}", step * row_bytes, self.align)
                 loads[g, w] = out.op(
                     f"activation_load.{block}.{g}.{w}",
                     self.transfer(w, row_bytes, mine, "read"),
@@ -165,135 +186,149 @@ class _Expansion:
         size = self.m_chunk * self.spec.k * 2
         return self.out.buffer("activation_f16", size, self.tile_align, self.tile_align)
 
-    def _chunks(self, first: int, row: int, rows: int, columns: list[int], ready: str) -> list[str]:
+    def _chunks(self, first: int, block: int, row: int, rows: int, columns: list[int], ready: str) -> list[str]:
         """Add the four stages of every chunk of one block; return the names of its HMX jobs in order."""
-        spec, depth = self.spec, self.spec.depth
-        load: dict[int, str] = {}
-        dequantize: dict[int, str] = {}
-        job: dict[int, str] = {}
-        store: dict[int, str] = {}
+        depth, stages = self.spec.depth, self.stages
+        padded = -(-rows // TILE) * TILE
         for c, width in enumerate(columns, start=first):
-            raw, weights, output = self._slots(c)
-            load[c] = self._op(
-                f"weights_load.{c}",
-                self._load(width),
-                "weights_load",
-                c,
-                (self._earlier("dequantize", c, depth.raw),),
-                (raw,),
-            )
-            dequantize[c] = self._op(
-                f"dequantize.{c}",
-                hvx_gang(
-                    self.machine,
-                    cost.hvx_us(self.machine, DEQUANTIZE[spec.weight_type], spec.k * width, self.workers),
-                    self.workers,
-                ),
-                "dequantize",
-                c,
-                (load[c], self._earlier("matmul", c, depth.weights)),
-                (raw, weights),
-            )
-            padded = -(-rows // TILE) * TILE
-            job[c] = self._op(
-                f"matmul.{c}",
-                hmx_job(self.machine, cost.hmx_matmul_us(self.machine, padded, spec.k, width)),
-                "matmul",
-                c,
-                (dequantize[c], ready, self._earlier("store", c, depth.output)),
-                (weights, "activation_f16", self._scales(), output),
-            )
-            store[c] = self._op(
-                f"store.{c}",
-                self._store(rows * width),
-                "store",
-                c,
-                (job[c],),
-                (output,),
-                block_of(
-                    spec.output,
-                    "write",
-                    (row * spec.n + (c - first) * self.n_chunk) * 4,
-                    width * 4,
-                    rows,
-                    spec.n * 4,
-                    bypass=False,
-                ),
-            )
-        self._reference(first, len(columns), load, dequantize, job, store)
-        return list(job.values())
+            raw, weights, output = self._slots(block, c)
+            us = cost.hmx_matmul_us(self.machine, padded, self.spec.k, width)
+            job = _Part((hmx_job(self.machine, us),))
+            self._add("weights_load", c, self._loads(width), self._earlier("dequantize", c, depth.raw), (raw,))
+            loaded = (*stages["weights_load", c], *self._earlier("matmul", c, depth.weights))
+            self._add("dequantize", c, self._dequantize(width), loaded, (raw, weights))
+            ready_to_run = (*stages["dequantize", c], ready, *self._earlier("store", c, depth.output))
+            self._add("matmul", c, [job], ready_to_run, (weights, "activation_f16", self._scales(), output))
+            column = (c - first) * self.n_chunk
+            self._add("store", c, self._stores(row, rows, column, width), stages["matmul", c], (output,))
+        self._reference(range(first, first + len(columns)))
+        return [name for c in range(first, first + len(columns)) for name in stages["matmul", c]]
 
-    def _op(
-        self,
-        name: str,
-        mode: ModeDraft | tuple[ModeDraft, ...],
-        stage: str,
-        tile: int,
-        after: tuple[str | None, ...],
-        buffers: tuple[str, ...],
-        regions: tuple[Region, ...] = (),
-    ) -> str:
-        return self.out.op(name, mode, stage=stage, tile=tile, after=after, buffers=buffers, regions=regions)
+    def _add(
+        self, stage: str, c: int, parts: Sequence[_Part], after: tuple[str, ...], buffers: tuple[str, ...]
+    ) -> None:
+        """Add one stage of chunk ``c``, in one op or in one per part."""
+        self.stages[stage, c] = tuple(
+            self.out.op(
+                f"{stage}.{c}" if len(parts) == 1 else f"{stage}.{c}.{p}",
+                part.modes,
+                stage=stage,
+                tile=c,
+                after=after,
+                buffers=buffers,
+                regions=part.regions,
+            )
+            for p, part in enumerate(parts)
+        )
 
-    def _earlier(self, stage: str, c: int, depth: int) -> str | None:
-        return f"{stage}.{c - depth}" if c >= depth else None
+    def _earlier(self, stage: str, c: int, depth: int) -> tuple[str, ...]:
+        return self.stages[stage, c - depth] if c >= depth else ()
 
-    def _load(self, width: int) -> tuple[ModeDraft, ...]:
-        """Return a mode per worker that may own the load, today's owner first."""
+    def _loads(self, width: int) -> list[_Part]:
+        """Return the loads of one chunk: a whole one has a mode per worker that may own it, today's owner first."""
         spec = self.spec
         tiles = width // TILE * (spec.k // TILE)
         others = [] if spec.fixed_owner else [w for w in range(self.workers) if w != spec.dma_owner]
         ddr_bytes = TILE_BYTES[spec.weight_type][0]
-        return tuple(self.transfer(w, ddr_bytes, tiles, "read") for w in (spec.dma_owner, *others))
+        if spec.load_parts == 1:
+            owners = (spec.dma_owner, *others)
+            return [_Part(tuple(self.transfer(w, ddr_bytes, tiles, "read") for w in owners))]
+        return [
+            _Part((self.transfer((spec.dma_owner + p) % self.workers, ddr_bytes, mine, "read"),))
+            for p, mine in enumerate(_shared_out(tiles, spec.load_parts))
+        ]
 
-    def _store(self, elements: int) -> ModeDraft:
-        """Return the conversion to f32 and the store of it, by plain vector stores through L2."""
-        compute = cost.hvx_us(self.machine, "hvx_output", elements, self.workers)
-        us = max(compute, cost.l2_write_us(self.machine, elements * 4))
-        return hvx_gang(self.machine, us, self.workers, moves=through_l2(written=elements * 4))
+    def _dequantize(self, width: int) -> list[_Part]:
+        spec, rate = self.spec, DEQUANTIZE[self.spec.weight_type]
+        if not spec.slices:
+            us = cost.hvx_us(self.machine, rate, spec.k * width, self.workers)
+            return [_Part((hvx_gang(self.machine, us, self.workers),))]
+        tiles = _shared_out(width // TILE * (spec.k // TILE), self.workers)
+        return [
+            _Part((hvx_slice(cost.hvx_us(self.machine, rate, mine * TILE * TILE, 1), w),))
+            for w, mine in enumerate(tiles)
+        ]
+
+    def _stores(self, row: int, rows: int, column: int, width: int) -> list[_Part]:
+        """Return the conversions to f32 and the stores of it, by plain vector stores through L2."""
+        spec = self.spec
+        parts = _shared_out(rows, self.workers if spec.slices else 1)
+        # Slices are no faster than all together: without contention nothing else keeps them below the rate of the path.
+        least = cost.l2_write_us(self.machine, rows * width * 4)
+        found, at = [], row
+        for w, mine in enumerate(parts):
+            elements = mine * width
+            us = max(cost.hvx_us(self.machine, "hvx_output", elements, 1 if spec.slices else self.workers), least)
+            moves = through_l2(written=elements * 4)
+            mode = hvx_slice(us, w, moves) if spec.slices else hvx_gang(self.machine, us, self.workers, moves=moves)
+            first_byte = (at * spec.n + column) * 4
+            regions = block_of(spec.output, "write", first_byte, width * 4, mine, spec.n * 4, bypass=False)
+            found.append(_Part((mode,), regions))
+            at += mine
+        return found
 
     def _scales(self) -> str:
         return self.out.buffer("scales", SCALES_BYTES, self.tile_align, self.tile_align)
 
-    def _slots(self, c: int) -> tuple[str, str, str]:
+    def _slots(self, block: int, c: int) -> tuple[str, str, str]:
         """Names of the raw, fp16 weight and output slots of chunk ``c``; slots are rings of the given depth."""
         spec, align = self.spec, self.tile_align
         columns = min(self.n_chunk, spec.n)
         tiles = columns // TILE * (spec.k // TILE)
         raw_bytes = tiles * TILE_BYTES[spec.weight_type][1]
-        raw = self.out.buffer(f"raw.{c % spec.depth.raw}", raw_bytes, align, align)
-        weights = self.out.buffer(f"weights_f16.{c % spec.depth.weights}", spec.k * columns * 2, align, align)
-        output = self.out.buffer(f"output_f16.{c % spec.depth.output}", self.m_chunk * columns * 2, align, align)
+        raw = self._buffer(block, f"raw.{c % spec.depth.raw}", raw_bytes, align)
+        weights = self._buffer(block, f"weights_f16.{c % spec.depth.weights}", spec.k * columns * 2, align)
+        output = self._buffer(block, f"output_f16.{c % spec.depth.output}", self.m_chunk * columns * 2, align)
         return raw, weights, output
 
-    def _reference(
-        self,
-        first: int,
-        count: int,
-        load: dict[int, str],
-        dequantize: dict[int, str],
-        job: dict[int, str],
-        store: dict[int, str],
-    ) -> None:
+    def _buffer(self, block: int, name: str, size: int, align: int) -> str:
+        """Declare a buffer of one block of rows: what another block uses later may lie in the same bytes."""
+        kind, rest = name.split(".", 1)
+        name = name if self.m_chunk >= self.spec.m else f"{kind}.{block}.{rest}"
+        return self.out.buffer(name, size, align, align)
+
+    def _reference(self, chunks: range) -> None:
         """Append ggml's loop: pop A(i), B(i), push A(i + 2), submit C(i), wait C(i - 1), D(i - 1)."""
-        last = first + count
         ahead = self.spec.depth.raw
-        self.loop += [load[c] for c in range(first, min(first + ahead, last))]
-        for c in range(first, last):
-            self.loop.append(dequantize[c])
-            if c + ahead < last:
-                self.loop.append(load[c + ahead])
-            self.loop.append(job[c])
-            if c > first:
-                self.loop.append(store[c - 1])
-        self.loop.append(store[last - 1])
+        for c in chunks[:ahead]:
+            self.loop += self.stages["weights_load", c]
+        for c in chunks:
+            self.loop += self.stages["dequantize", c]
+            if c + ahead in chunks:
+                self.loop += self.stages["weights_load", c + ahead]
+            self.loop += self.stages["matmul", c]
+            if c > chunks[0]:
+                self.loop += self.stages["store", c - 1]
+        self.loop += self.stages["store", chunks[-1]]
 
 
-def vtcm_bytes(m_chunk: int, n_chunk: int, k: int, weight_type: WeightType, threads: int) -> int:
-    """Return the bytes of ggml-hexagon's VTCM layout: scales, activations, and the larger of the two work areas."""
+class _Part(NamedTuple):
+    """An op of one stage: all of its chunk, or one worker's part of it."""
+
+    modes: tuple[ModeDraft, ...]
+    regions: tuple[Region, ...] = ()
+
+
+def _shared_out(count: int, parts: int) -> list[int]:
+    """Return ``count`` in at most so many parts, none of them empty, the larger ones first."""
+    each, more = divmod(count, parts)
+    return [each + (p < more) for p in range(parts) if each + (p < more)]
+
+
+def work_bytes(m_chunk: int, n_chunk: int, k: int, weight_type: WeightType, depth: Depth) -> int:
+    """Return the bytes of all raw, weight and output buffers."""
     tiles = n_chunk // TILE * (k // TILE)
+    raw, weights, output = tiles * TILE_BYTES[weight_type][1], k * n_chunk * 2, m_chunk * n_chunk * 2
+    return depth.raw * raw + depth.weights * weights + depth.output * output
+
+
+def vtcm_bytes(m_chunk: int, n_chunk: int, k: int, weight_type: WeightType, threads: int, depth: Depth = TODAY) -> int:
+    """Return the bytes of ggml-hexagon's VTCM layout: scales, activations, and the larger of the two work areas.
+
+    Its own ``depth`` is two buffers per edge.
+    """
     permanent = SCALES_BYTES + m_chunk * k * 2
-    compute = 2 * (tiles * TILE_BYTES[weight_type][1] + m_chunk * n_chunk * 2 + k * n_chunk * 2)
+    compute = work_bytes(m_chunk, n_chunk, k, weight_type, depth)
     staging = min(threads * 64 * k * 4, max(threads * 4 * k * 4, compute))
     return permanent + max(compute, staging)
 
