@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hexloom.optimizer.pipeline.model import Pipeline
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result, solve
+    from hexloom.optimizer.tune.report import Tuned
+    from hexloom.optimizer.tune.search import TuneResult, tune
     from hexloom.optimizer.what_if import WhatIf, what_if
     from hexloom.optimizer.workload import Workload
 
@@ -31,6 +33,8 @@ __all__ = [
     "Problem",
     "Result",
     "Schedule",
+    "TuneResult",
+    "Tuned",
     "WhatIf",
     "Workload",
     "__version__",
@@ -40,6 +44,7 @@ __all__ = [
     "load_hw",
     "pack",
     "solve",
+    "tune",
     "what_if",
 ]
 
@@ -53,6 +58,8 @@ _HOMES = {
     "Problem": "hexloom.formulations.problem",
     "Result": "hexloom.optimizer.solve",
     "Schedule": "hexloom.optimizer.schedule",
+    "TuneResult": "hexloom.optimizer.tune.search",
+    "Tuned": "hexloom.optimizer.tune.report",
     "WhatIf": "hexloom.optimizer.what_if",
     "Workload": "hexloom.optimizer.workload",
     "check_pipeline": "hexloom.optimizer.pipeline.decide",
@@ -61,6 +68,7 @@ _HOMES = {
     "load_hw": "hexloom.hwmodels",
     "pack": "hexloom.optimizer.pack",
     "solve": "hexloom.optimizer.solve",
+    "tune": "hexloom.optimizer.tune.search",
     "what_if": "hexloom.optimizer.what_if",
 }
 

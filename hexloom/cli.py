@@ -5,10 +5,7 @@ Exit codes: 0 done and checked; 1 proven infeasible; 2 bad input; 3 limit reache
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -40,23 +37,22 @@ from hexloom.optimizer.schedule import Schedule, write_whole
 from hexloom.optimizer.solve import Result, solve
 from hexloom.optimizer.what_if import what_if
 from hexloom.optimizer.workload import Workload, read_data, read_text, wrong_kind
+from hexloom.talk import BAD_INPUT, CHECK_FAILED, DONE, INFEASIBLE, NO_PLAN, check_folder, say, seconds, tell
+from hexloom.tune_command import tune_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
-
-DONE, INFEASIBLE, BAD_INPUT, NO_PLAN, CHECK_FAILED = range(5)
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=__doc__
 )
 app.add_typer(hw_app, name="hw")
 app.add_typer(kernels_app, name="kernels")
+app.command("tune")(tune_command)
 
 INTERRUPTED = 130
 """What typer returns for Ctrl-C."""
-
-DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,29 +64,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
             return BAD_INPUT
-        return _say(error.format_message(), BAD_INPUT)
+        return say(error.format_message(), BAD_INPUT)
     except (InvalidInputError, MachineFileError) as error:
-        return _say(str(error), BAD_INPUT)
+        return say(str(error), BAD_INPUT)
     except CheckFailedError as error:
-        return _say(f"a result of our own failed its check, please report it: {error}", CHECK_FAILED)
+        return say(f"a result of our own failed its check, please report it: {error}", CHECK_FAILED)
     except OSError as error:
-        return _say(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
+        return say(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("interrupted before a plan was ready", NO_PLAN)
+        return say("interrupted before a plan was ready", NO_PLAN)
     if code == INTERRUPTED:
-        return _say("interrupted before a plan was ready", NO_PLAN)
+        return say("interrupted before a plan was ready", NO_PLAN)
     return code if isinstance(code, int) else DONE
-
-
-def _say(message: str, code: int) -> int:
-    _tell(f"hexloom: {message}".replace("\n", " "))
-    return code
-
-
-def _tell(line: str) -> None:
-    """Say something beside the results; a log that is full must not change how the run ends."""
-    with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
 
 
 def _version(wanted: bool) -> None:
@@ -104,13 +89,6 @@ def _root(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
 ) -> None:
     """Find provably good static co-schedules for neural processing units."""
-
-
-def _seconds(text: str) -> float:
-    match = DURATION.fullmatch(text.strip())
-    if match is None:
-        raise InvalidInputError(f"--time-limit {text!r}: write 10s, 500ms, 2m or 1h")
-    return float(match[1]) * {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def _load_input(path: Path) -> Workload | Problem:
@@ -148,18 +126,18 @@ def solve_command(
 ) -> int:
     """Find a schedule, prove how far it can be from the best, check it, and write it."""
     work = _load_input(source)
-    limit = _seconds(time_limit)
+    limit = seconds(time_limit)
     to_stdout = str(out) == "-"
     if hw is not None and isinstance(work, Problem):
         raise InvalidInputError(f"--hw {hw!r}: {source} is a problem in ticks, which needs no machine; drop it")
     if out is not None and not to_stdout:
-        _check_folder(out)
+        check_folder(out)
     started = time.monotonic()
 
     def progress(makespan: Fraction, bound: Fraction) -> None:
         gap = float(1 - bound / makespan) if makespan else 0.0
         line = f"{time.monotonic() - started:6.1f} s  best {short(makespan)}  bound {short(bound)}  gap {gap:.2%}"
-        _tell(line)
+        tell(line)
 
     result = solve(
         work,
@@ -176,7 +154,7 @@ def solve_command(
         try:
             files = _write_files(schedule, out)
         except KeyboardInterrupt:
-            return _say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
+            return say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
     if to_stdout and schedule is not None:
         sys.stdout.write(schedule.to_json())
     points = None
@@ -195,17 +173,6 @@ def solve_command(
 
 def _code_of(result: Result) -> int:
     return {"INFEASIBLE": INFEASIBLE, "LIMIT": NO_PLAN}.get(result.status, DONE)
-
-
-def _check_folder(folder: Path) -> None:
-    """Refuse, before the search rather than after it, a folder that cannot be written."""
-    there = folder
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if not there.is_dir():
-        raise InvalidInputError(f"--out {folder}: {there} is not a folder; name one that is, or a new one")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise InvalidInputError(f"--out {folder}: {there} cannot be written; name another folder")
 
 
 def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
@@ -239,7 +206,7 @@ def check_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the violations as JSON.")] = False,
 ) -> int:
     """Check a schedule for every violation, or a hand-written pipeline for every order of its steps."""
-    limit = _seconds(time_limit)
+    limit = seconds(time_limit)
     data = read_data(source)
     if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.pipeline/"):
         return _check_pipeline(source, data, limit, as_json)
@@ -258,7 +225,7 @@ def check_command(
     else:
         for v in violations:
             print(f"{v.kind}: {v.message}")
-        _say(f"{source}: {len(violations)} violations", CHECK_FAILED)
+        say(f"{source}: {len(violations)} violations", CHECK_FAILED)
     return CHECK_FAILED if violations else DONE
 
 
@@ -270,8 +237,8 @@ def _check_pipeline(source: Path, data: Any, limit_s: float, as_json: bool) -> i
     elif answer.status != "undecided":
         print(report(pipeline, answer))
     if answer.status == "undecided":
-        return _say(f"{source}: {undecided(pipeline, answer)}", NO_PLAN)
-    return _say(f"{source}: {headline(answer)}", CHECK_FAILED) if answer.status == "broken" else DONE
+        return say(f"{source}: {undecided(pipeline, answer)}", NO_PLAN)
+    return say(f"{source}: {headline(answer)}", CHECK_FAILED) if answer.status == "broken" else DONE
 
 
 def _on_trust(schedule: Schedule) -> list[str]:
@@ -309,14 +276,14 @@ def pack_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> int:
     """Give buffers of fixed lifetimes addresses, check them, and write them; or prove that they cannot fit."""
-    limit = _seconds(time_limit)
+    limit = seconds(time_limit)
     try:
         available = None if capacity is None else parse_bytes(capacity)
     except ValueError as error:
         raise InvalidInputError(f"--capacity: {error}") from None
     to_stdout = str(out) == "-"
     if out is not None and not to_stdout:
-        _check_folder(out.parent)
+        check_folder(out.parent)
     table = read_table(read_text(source), str(source))
     result = pack(table.buffers, table.lifetimes, available, time_limit_s=limit, seed=seed)
     if result.offsets is not None and out is not None:
@@ -349,7 +316,7 @@ def emit_command(
     violations = check_schedule(schedule)
     if violations:
         more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""
-        return _say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
+        return say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
     for path in write_emission(schedule, out, stem, source.name).values():
         print(path)
     return DONE

@@ -169,7 +169,7 @@ def solve(
         The input is wrong; the message is one line.
     """
     started = time.monotonic()
-    rule = _rule(contention)
+    rule = rule_named(contention)
     if not time_limit_s >= 0:
         raise InvalidInputError(f"time limit {time_limit_s} s must not be negative")
     machine: Machine | None = None
@@ -358,7 +358,14 @@ def _cut(lowered: Lowered, pieced: Pieced) -> Lowered:
     return Lowered(pieced.problem, loops, lowered.notes)
 
 
-def _rule(contention: str) -> Rule:
+def rule_named(contention: str) -> Rule:
+    """Return the rule for shared channels that has this name.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none.
+    """
     for rule in get_args(Rule):
         if rule == contention:
             return cast("Rule", rule)

@@ -288,17 +288,21 @@ class _Expansion:
         return self.out.buffer(name, size, align, align)
 
     def _reference(self, chunks: range) -> None:
-        """Append ggml's loop: pop A(i), B(i), push A(i + 2), submit C(i), wait C(i - 1), D(i - 1)."""
+        """Append ggml's loop: pop A(i), B(i), push A(i + 2), submit C(i), wait C(i - 1), D(i - 1).
+
+        With one output buffer D(i - 1) has to come before C(i).
+        """
         ahead = self.spec.depth.raw
         for c in chunks[:ahead]:
             self.loop += self.stages["weights_load", c]
+        store_first = self.spec.depth.output == 1
         for c in chunks:
             self.loop += self.stages["dequantize", c]
             if c + ahead in chunks:
                 self.loop += self.stages["weights_load", c + ahead]
-            self.loop += self.stages["matmul", c]
-            if c > chunks[0]:
-                self.loop += self.stages["store", c - 1]
+            before = self.stages["store", c - 1] if c > chunks[0] else ()
+            job = self.stages["matmul", c]
+            self.loop += (*before, *job) if store_first else (*job, *before)
         self.loop += self.stages["store", chunks[-1]]
 
 

@@ -1,0 +1,1 @@
+"""`hexloom tune`: the parameters of one kernel on one machine, chosen by simulating and solving."""

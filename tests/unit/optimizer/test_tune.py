@@ -1,0 +1,203 @@
+"""Tuning: its floors, that chunks are the best of all, published times, and what the report says."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hexloom import load_hw, tune
+from hexloom.cli import main
+from hexloom.emit.parameters import parameters_header, tune_summary
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.matmul_w4a16 import Depth, vtcm_bytes
+from hexloom.optimizer.tune.parameters import Parameters, Shape, grid_of, in_words, todays
+from hexloom.optimizer.tune.report import Tuned
+from hexloom.optimizer.tune.search import OVERHEADS_US, USUAL_OVERHEAD_US, with_overhead
+from hexloom.optimizer.tune.trials import Trials, us_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+V79, V81 = load_hw("hexagon-v79"), load_hw("hexagon-v81")
+SMALL = Shape(96, 256, 256, "q4_0")
+
+
+def trials(shape: Shape, threads: int = 4, seconds: float = 60.0, overhead: float = 1) -> Trials:
+    machine = with_overhead(V81, USUAL_OVERHEAD_US * overhead)  # type: ignore[arg-type]
+    return Trials(shape, machine, threads, "fluid", seconds, seed=0)
+
+
+shapes = st.builds(
+    Shape,
+    st.integers(1, 150),
+    st.sampled_from([32, 64, 256, 512]),
+    st.sampled_from([32, 96, 256]),
+    st.sampled_from(["q4_0", "q8_0", "f16"]),
+)
+
+
+@settings(max_examples=15)
+@given(shapes, st.data())
+def test_floors_are_below_every_loop_and_every_plan(shape: Shape, data: st.DataObject) -> None:
+    threads = data.draw(st.integers(1, 8))
+    seen = trials(shape, threads, overhead=data.draw(st.sampled_from([0, 1])))
+    chosen = Parameters(
+        m_chunk=32 * data.draw(st.integers(1, 5)),
+        n_chunk=32 * data.draw(st.integers(1, 8)),
+        threads=threads,
+        depth=Depth(raw=data.draw(st.integers(1, 3)), output=data.draw(st.integers(1, 2))),
+        load_parts=data.draw(st.integers(1, threads)),
+        slices=data.draw(st.booleans()),
+    )
+    floor = seen.floors(chosen)
+    assert floor.plan <= floor.loop
+    loop = seen.loop_us(chosen)
+    assert loop is not None
+    assert floor.loop <= loop
+    result = seen.solve(chosen, 0)
+    assert floor.plan <= us_of(result.makespan_us)
+
+
+@settings(max_examples=5)
+@given(shapes)
+def test_the_best_chunks_are_the_best_of_all(shape: Shape) -> None:
+    seen = trials(shape)
+    choices = [seen.chosen(*pair) for pair in grid_of(shape, V81, 4, Depth()).chunks]
+    best = seen.best_loop(choices, 1e9)
+    simulated = len(seen.loops)
+    assert best is not None
+    every = {chosen: us for chosen in choices if (us := seen.loop_us(chosen)) is not None}
+    assert every[best] == min(every.values())
+    assert simulated <= len(choices)
+
+
+def test_the_grid_is_all_that_fits_in_ggmls_layout() -> None:
+    shape = Shape(100, 4096, 4096, "q8_0")
+    grid = grid_of(shape, V81, 8, Depth())
+    inside = {
+        (m, n)
+        for m in (32, 64, 96, 128)
+        for n in range(32, 4097, 32)
+        if vtcm_bytes(m, n, 4096, "q8_0", 8) <= V81.available_vtcm_bytes
+    }
+    assert set(grid.chunks) == inside
+    assert grid.too_large == 4 * 128 - len(inside)
+
+
+@pytest.mark.parametrize(
+    ("machine", "shape", "measured_us", "within"),
+    [
+        (V81, Shape(742, 2048, 6144, "q4_0"), 891, 0.03),  # llama.cpp PR 26501
+        (V79, Shape(35, 2048, 8192, "q4_0"), 339, 0.08),  # LFM2-1.2B profile on SM8750
+    ],
+)
+@pytest.mark.parametrize("overhead", [0, 1])
+def test_the_loop_of_today_takes_what_was_measured(
+    machine: object, shape: Shape, measured_us: float, within: float, overhead: int
+) -> None:
+    assert machine in (V79, V81)
+    hw = V81 if machine is V81 else V79
+    seen = Trials(shape, with_overhead(hw, USUAL_OVERHEAD_US * overhead), hw.hvx_contexts, "fluid", 9, seed=0)
+    today = todays(shape, hw, hw.hvx_contexts)
+    assert today is not None
+    assert seen.loop_us(today) == pytest.approx(measured_us, rel=within)
+
+
+@pytest.fixture(scope="module")
+def tuned() -> Tuned:
+    found = tune("matmul_w4a16", 96, 256, 512, hw="hexagon-v79", time_limit_s=1, seed=1).tuned
+    assert found is not None
+    return found
+
+
+def test_the_report_adds_up(tuned: Tuned) -> None:
+    rows = {row.lever: row for row in tuned.rows}
+    assert list(rows) == ["existing", "chunks", "load_parts", "slices", "order", "all"]
+    assert tuned.existing_us == rows["existing"].makespan_us
+    assert tuned.makespan_us == rows["all"].makespan_us == min(row.makespan_us for row in tuned.rows)
+    assert tuned.lower_bound_us <= tuned.makespan_us
+    for row in tuned.rows:
+        assert row.saved_us == pytest.approx(tuned.existing_us - row.makespan_us)
+        assert row.lower_bound_us is None or row.lower_bound_us <= row.makespan_us + 1e-9
+    # Alone they are never worse than today.
+    assert all(rows[lever].makespan_us <= tuned.existing_us for lever in ("chunks", "load_parts", "slices"))
+    counts = tuned.counts
+    assert counts.choices == counts.excluded + counts.solved + counts.open
+    assert [row.overhead_us for row in tuned.range] == [float(us) for us in OVERHEADS_US]
+    here = next(row for row in tuned.range if row.overhead_us == tuned.overhead_us)
+    assert here.makespan_us == pytest.approx(tuned.makespan_us)
+    assert here.existing_us == pytest.approx(tuned.existing_us)
+    assert tuned.range_us == (tuned.range[0].makespan_us, tuned.range[-1].makespan_us)
+    assert Tuned.from_json(tuned.to_json()) == tuned
+
+
+def test_the_same_seed_gives_the_same_report(tuned: Tuned) -> None:
+    again = tune("matmul_w4a16", 96, 256, 512, hw="hexagon-v79", time_limit_s=1, seed=1).tuned
+    assert again == tuned
+
+
+def test_the_summary_names_every_lever(tuned: Tuned) -> None:
+    text = tune_summary(tuned).plain
+    assert text.startswith("matmul_w4a16 96 x 256 x 512 q4_0 on hexagon-v79, 6 threads, at 1 us")
+    assert "slices instead of fork/join" in text
+    assert in_words(tuned.parameters) in text
+    assert f"{tuned.counts.solved} solved" in text
+
+
+def test_rows_of_one_shape_share_what_is_below_them(tuned: Tuned) -> None:
+    """The table is looked up by m: 40 rows for up to 40, 96 for what is above."""
+    small = tuned.model_copy(update={"m": 40})
+    other = tuned.model_copy(update={"k": 512})
+    text = parameters_header([tuned, small, small, other])
+    used = [line.split(",")[3:7] for line in text.splitlines() if line.startswith("  {79u")]
+    assert [[part.strip() for part in of] for of in used] == [
+        ["0u", "40u", "256u", "512u"],
+        ["40u", "96u", "256u", "512u"],
+        ["0u", "96u", "512u", "512u"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["rmsnorm", "8", "32", "32"], 2, "kernel 'rmsnorm' cannot be tuned; known: matmul_w4a16"),
+        (["matmul_w4a16", "0", "32", "32"], 2, "M '0': write rows above 0"),
+        (["matmul_w4a16", "8,x", "32", "32"], 2, "M '8,x': write rows above 0"),
+        (["matmul_w4a16", "8", "33", "32"], 2, "must be multiples of 32"),
+        (["matmul_w4a16", "8", "32", "32", "--type", "q5"], 2, "--type 'q5': known are q4_0, q8_0, f16"),
+        (["matmul_w4a16", "8", "32", "32", "--threads", "9"], 2, "has 8 HVX contexts"),
+        (["matmul_w4a16", "8", "32", "32", "--overhead-us", "-1"], 2, "overhead -1.0 us must be a number"),
+        (["matmul_w4a16", "8", "32", "32", "--contention", "x"], 2, "contention 'x'"),
+        (["matmul_w4a16", "8", "200000", "32"], 1, "short"),
+    ],
+)
+def test_what_cannot_be_tuned_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+) -> None:
+    assert main(["tune", *arguments, "--hw", "hexagon-v81", "--time-limit", "1s", "-q"]) == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert message in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_the_command_writes_a_report_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["tune", "matmul_w4a16", "40,96", "256", "256", "--hw", "hexagon-v81"]
+    assert main([*arguments, "--time-limit", "500ms", "-q", "--json", "-o", str(tmp_path / "out")]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [report["m"] for report in printed] == [40, 96]
+    assert json.loads((tmp_path / "out" / "tune.json").read_text()) == printed
+    needed = ("existing_us", "makespan_us", "lower_bound_us", "range_us", "bound_by", "parameters")
+    assert all(key in report for report in printed for key in needed)
+    assert "hexloom_find_parameters" in (tmp_path / "out" / "hexloom_parameters.h").read_text()
+
+
+def test_a_time_or_a_machine_is_asked_for() -> None:
+    with pytest.raises(InvalidInputError, match="tune needs a machine"):
+        tune("matmul_w4a16", 8, 32, 32)
+    with pytest.raises(InvalidInputError, match="time limit nan s"):
+        tune("matmul_w4a16", 8, 32, 32, hw="hexagon-v81", time_limit_s=float("nan"))
