@@ -42,13 +42,14 @@ FIELDS = (
     "weight_type",
     "m_above",
     "m_most",
-    "m_chunk",
-    "n_chunk",
     "k",
     "n",
+    "m_chunk",
+    "n_chunk",
     "vtcm_bytes",
     "used_bytes",
 )
+"""Of a row, in the order of its values."""
 
 
 def parameters_header(tuned: Sequence[Tuned]) -> str:
