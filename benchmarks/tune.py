@@ -43,7 +43,7 @@ QUICK = (2, 9)
 def _one_by_one(trials: Trials, seconds: float) -> float:
     """Return what is left after the best chunks, then the best parts for these, then slices, then an order."""
     pairs = grid_of(trials.shape, trials.machine, trials.threads, DEPTHS[0]).chunks
-    best = trials.best_loop((trials.chosen(*pair) for pair in pairs), seconds)
+    best = trials.best_loop({c: trials.floors(c) for pair in pairs for c in [trials.chosen(*pair)]}, seconds)
     assert best is not None
     for field, values in (("load_parts", (1, 2, 4, 8)), ("slices", (False, True))):
         tried = [best.model_copy(update={field: value}) for value in values]

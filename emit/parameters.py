@@ -153,6 +153,8 @@ def tune_summary(report: Tuned) -> Text:
     ]
     counts = report.counts
     room = f"{counts.choices:,} fit in {format_bytes(report.vtcm_bytes)}, {counts.too_large:,} pairs of chunks do not"
+    left_out = ((counts.too_small, "are too small"), (counts.alike, "are like a more even one"))
+    room += "".join(f", {count:,} {what}" for count, what in left_out if count)
     seen = f"{counts.excluded:,} excluded by arithmetic, {counts.solved:,} solved, {counts.open:,} open"
     lines.append(Text(f"choices: {room}; {seen}; {counts.simulated:,} loops simulated", style="dim"))
     lines += [Text(f"note: {note}", style="yellow") for note in report.notes]

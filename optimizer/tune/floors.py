@@ -118,8 +118,7 @@ class Floors:
     def _block(self, height: int, widths: dict[int, int], chosen: Parameters) -> _Block:
         elements = height * self.shape.k
         fork = self._fork if not chosen.slices else 0.0
-        # The work of slices alone: fewer workers than all may wait for the path to DDR.
-        store = self._convert if chosen.slices else self._store
+        store = self._store if not chosen.slices or height >= self.threads else self._few_stores
         return _Block(
             arrive=float(cost.dma_pipe_us(self.machine, elements * 4, "read")),
             convert=float(cost.hvx_us(self.machine, "hvx_activation_prepare", elements, 1)) / self.threads,
@@ -134,6 +133,11 @@ class Floors:
 
     def _convert_us(self, height: int, width: int) -> float:
         return float(cost.hvx_us(self.machine, "hvx_output", height * width, self.threads))
+
+    def _few_stores(self, height: int, width: int) -> float:
+        """Return the time of all workers for slices of one row: each is as long as all of them need for the path."""
+        least = float(cost.l2_write_us(self.machine, height * width * 4))
+        return max(self._convert(height, width), least * height / self.threads)
 
     def _store_us(self, height: int, width: int) -> float:
         return max(self._convert(height, width), float(cost.l2_write_us(self.machine, height * width * 4)))

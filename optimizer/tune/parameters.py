@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.optimizer.kernels.matmul_w4a16 import (
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 TASK = "matmul"
 """Name of the one task that is tuned."""
+
+MOST_CHUNKS = 1_000
+"""Choices with more chunks than this are not looked at: they cost more than they could bring."""
+
+MOST_PAIRS = 1_000
+"""Up to so many pairs of chunks all are looked at."""
 
 DEPTHS = (Depth(), Depth(raw=1), Depth(raw=3), Depth(raw=3, weights=3), Depth(output=1))
 """Buffers per edge that are tried: today's two everywhere, first."""
@@ -80,17 +87,51 @@ def todays(shape: Shape, machine: Machine, threads: int) -> Parameters | None:
 
 
 class Grid(NamedTuple):
-    """Pairs (m_chunk, n_chunk) that fit into the scratchpad, and how many more there are that do not."""
+    """Pairs (m_chunk, n_chunk) to choose from, and how many more there are.
+
+    ``too_large`` do not fit, ``too_small`` make more than `MOST_CHUNKS` chunks, ``alike`` as many as a more even pair.
+    """
 
     chunks: tuple[tuple[int, int], ...]
     too_large: int
+    too_small: int
+    alike: int
 
 
 def grid_of(shape: Shape, machine: Machine, threads: int, depth: Depth) -> Grid:
-    """Return all multiples of a tile up to the shape that fit in the layout of ggml-hexagon, with these depths."""
-    rows, columns = (range(TILE, -(-size // TILE) * TILE + 1, TILE) for size in (shape.m, shape.n))
+    """Return all multiples of a tile up to the shape that fit in the layout of ggml-hexagon, with these depths.
+
+    Of more than `MOST_PAIRS` those alike are left out.
+    """
+    rows, columns = (-(-size // TILE) for size in (shape.m, shape.n))
     have = machine.available_vtcm_bytes
-    fitting = tuple(
-        (m, n) for m in rows for n in columns if vtcm_bytes(m, n, shape.k, shape.weight_type, threads, depth) <= have
-    )
-    return Grid(fitting, len(rows) * len(columns) - len(fitting))
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    fitting = 0
+    for m in range(1, rows + 1):
+        # More rows or columns never take fewer bytes, and never make more chunks.
+        most = bisect_right(_Bytes(shape, m, threads, depth, columns), have)
+        if most == 0:
+            break
+        fitting += most
+        blocks = -(-rows // m)
+        for n in range(-(-columns * blocks // MOST_CHUNKS), most + 1):
+            if n > 0 and blocks * -(-columns // n) <= MOST_CHUNKS:
+                found[m, n] = blocks, -(-columns // n)
+    kept = found if len(found) <= MOST_PAIRS else {counts: pair for pair, counts in reversed(found.items())}.values()
+    chunks = sorted((m * TILE, n * TILE) for m, n in kept)
+    return Grid(tuple(chunks), rows * columns - fitting, fitting - len(found), len(found) - len(chunks))
+
+
+class _Bytes:
+    """Bytes for 1, 2, … tiles of columns, as a sequence to search in."""
+
+    def __init__(self, shape: Shape, m: int, threads: int, depth: Depth, columns: int) -> None:
+        self._of = shape, m * TILE, threads, depth
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return self._columns
+
+    def __getitem__(self, n: int) -> int:
+        shape, m_chunk, threads, depth = self._of
+        return vtcm_bytes(m_chunk, (n + 1) * TILE, shape.k, shape.weight_type, threads, depth)

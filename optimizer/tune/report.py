@@ -39,12 +39,15 @@ class RangeRow(Frozen):
 class Counts(Frozen):
     """How many choices there are, and what became of them.
 
-    ``too_large``: pairs of chunks that do not fit into the scratchpad, with two buffers per edge. Of the ``choices``
-    that fit, ``excluded`` cannot be better than the best by arithmetic, ``solved`` were solved, and ``open`` were
-    neither. ``simulated`` loops were run.
+    With two buffers per edge ``too_large`` pairs of chunks do not fit into the scratchpad, ``too_small`` ones make more
+    than 1,000 chunks, and ``alike`` ones as many as a more even pair. Of the ``choices`` that are left, ``excluded``
+    cannot be better than the best by arithmetic, ``solved`` were solved, and ``open`` were neither. ``simulated`` loops
+    were run.
     """
 
     too_large: int
+    too_small: int
+    alike: int
     choices: int
     excluded: int
     solved: int

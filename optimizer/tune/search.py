@@ -12,11 +12,21 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
-from hexloom.hwmodels import Machine, load_hw
+from hexloom.hwmodels import Machine, format_bytes, load_hw
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.matmul_w4a16 import TILE
 from hexloom.optimizer.lower import lower
 from hexloom.optimizer.solve import rule_named
-from hexloom.optimizer.tune.parameters import DEPTHS, Parameters, Shape, grid_of, in_words, todays, workload_of
+from hexloom.optimizer.tune.parameters import (
+    DEPTHS,
+    MOST_CHUNKS,
+    Parameters,
+    Shape,
+    grid_of,
+    in_words,
+    todays,
+    workload_of,
+)
 from hexloom.optimizer.tune.report import Counts, RangeRow, Tuned, TuneRow
 from hexloom.optimizer.tune.trials import Trials, us_of
 
@@ -27,6 +37,7 @@ if TYPE_CHECKING:
     from hexloom.optimizer.kernels.matmul_w4a16 import WeightType
     from hexloom.optimizer.solve import Result
     from hexloom.optimizer.tune.floors import Floor
+    from hexloom.optimizer.tune.parameters import Grid
     from hexloom.optimizer.tune.report import Lever
 
 OVERHEADS_US = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(5, 2))
@@ -34,6 +45,9 @@ OVERHEADS_US = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(5, 2))
 
 USUAL_OVERHEAD_US = Fraction(1)
 """Their mean, at which the choice is made: what is best where they are free is the worst where they are not."""
+
+LARGEST = 1_000_000
+"""Rows, depth or columns of a product."""
 
 CHUNKS_SHARE, ORDER_SHARE, LOOPS_SHARE = 0.2, 0.15, 0.3
 """Parts of the time: for chunks alone, for order alone, and, of what is left then, for loops of joint choices."""
@@ -102,6 +116,9 @@ def tune(
         raise InvalidInputError(f"kernel {kernel!r} cannot be tuned; known: matmul_w4a16")
     if hw is None:
         raise InvalidInputError("tune needs a machine: name one, such as hexagon-v79")
+    for name, size in (("m", m), ("k", k), ("n", n)):
+        if not 1 <= size <= LARGEST:
+            raise InvalidInputError(f"{name} = {size} must be between 1 and {LARGEST:,}")
     for what, value, unit in (("time limit", time_limit_s, "s"), ("overhead", overhead_us, "us")):
         if not 0 <= value < float("inf"):
             raise InvalidInputError(f"{what} {value} {unit} must be a number that is not negative")
@@ -110,8 +127,8 @@ def tune(
     shape = Shape(m, k, n, weight_type)
     count = machine.hvx_contexts if threads is None else threads
     trials = Trials(shape, machine, count, rule_named(contention), time_limit_s, seed)
-    # What is wrong with the input is said before any search.
-    lower(workload_of(shape, machine, trials.chosen(32, 32)), machine, trials.rule)
+    # What is wrong with the input is said before any search; a product in one chunk has few ops.
+    lower(workload_of(shape, machine, trials.chosen(-(-m // TILE) * TILE, -(-n // TILE) * TILE)), machine, trials.rule)
     return _Tuning(trials, time_limit_s, Fraction(overhead_us), on_progress or (lambda _: None)).run()
 
 
@@ -134,11 +151,18 @@ class _Tuning:
     def run(self) -> TuneResult:
         trials = self.trials
         today = todays(self.shape, self.machine, trials.threads)
-        self.existing = None if today is None else trials.loop_us(today)
         grid = grid_of(self.shape, self.machine, trials.threads, DEPTHS[0])
+        if not grid.chunks and grid.too_small:
+            room = format_bytes(self.machine.available_vtcm_bytes)
+            raise InvalidInputError(
+                f"{self.shape.m} x {self.shape.n} makes more than {MOST_CHUNKS:,} chunks of what fits into {room}; "
+                "tune a part of it"
+            )
+        self.existing = None if today is None else trials.loop_us(today)
         if today is not None and self.existing is not None:
             self._row("existing", today, self.existing)
-        by_chunks = trials.best_loop((trials.chosen(*pair) for pair in grid.chunks), self.seconds * CHUNKS_SHARE)
+        floors = {chosen: trials.floors(chosen) for pair in grid.chunks for chosen in [trials.chosen(*pair)]}
+        by_chunks = trials.best_loop(floors, self.seconds * CHUNKS_SHARE)
         if by_chunks is not None:
             self._row("chunks", by_chunks, trials.loop_us(by_chunks))
         if today is not None and self.existing is not None:
@@ -153,7 +177,7 @@ class _Tuning:
             return TuneResult(None, trials.solve(trials.chosen(32, 32), SOLVE_S).infeasibility)
         result = trials.plans[best]
         self._row("all", best, us_of(result.makespan_us), us_of(result.lower_bound_us))
-        report = self._report(today, by_chunks, best, choices, grid.too_large)
+        report = self._report(today, by_chunks, best, choices, grid)
         return TuneResult(report, None, result)
 
     @property
@@ -195,8 +219,9 @@ class _Tuning:
         order = sorted((us, k, chosen) for k, (chosen, us) in enumerate(trials.loops.items()) if us is not None)
         best = next(iter(trials.plans), None)
         least = float("inf") if best is None else us_of(trials.plans[best].makespan_us)
-        for _, _, chosen in order:
-            if best is not None and trials.budget.left < seconds * POLISH_SHARE:
+        for nth, (_, _, chosen) in enumerate(order):
+            # A plan is no longer than its loop: with the first one nothing that was simulated is better.
+            if nth > 0 and best is not None and trials.budget.left < seconds * POLISH_SHARE:
                 break
             if choices[chosen].plan >= least:
                 continue
@@ -214,7 +239,7 @@ class _Tuning:
         by_chunks: Parameters | None,
         best: Parameters,
         choices: dict[Parameters, Floor],
-        too_large: int,
+        grid: Grid,
     ) -> Tuned:
         trials, shape = self.trials, self.shape
         result = trials.plans[best]
@@ -250,7 +275,9 @@ class _Tuning:
             rows=tuple(self.rows),
             range=ranged,
             counts=Counts(
-                too_large=too_large,
+                too_large=grid.too_large,
+                too_small=grid.too_small,
+                alike=grid.alike,
                 choices=len(choices),
                 excluded=len(choices) - len(bounds) - len(left),
                 solved=len(bounds),

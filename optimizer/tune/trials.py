@@ -14,7 +14,7 @@ from hexloom.optimizer.tune.floors import Floors
 from hexloom.optimizer.tune.parameters import Parameters, workload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
     from fractions import Fraction
 
     from hexloom.formulations.problem import Problem, Rule
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hexloom.optimizer.lower import Lowered
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result
+    from hexloom.optimizer.tune.floors import Floor
     from hexloom.optimizer.tune.parameters import Shape
 
 SIMULATED_TWICE = 2
@@ -55,7 +56,7 @@ class Trials:
             self.loops[chosen] = self._existing(lowered)
         return self.loops[chosen]
 
-    def best_loop(self, choices: Iterable[Parameters], seconds: float) -> Parameters | None:
+    def best_loop(self, floors: Mapping[Parameters, Floor], seconds: float) -> Parameters | None:
         """Return the choice with the shortest loop, looked for in at most ``seconds``.
 
         Those that can be no shorter by their floor are not simulated.
@@ -63,8 +64,8 @@ class Trials:
         until = self.budget.left - seconds
         best: Parameters | None = None
         least = float("inf")
-        for floor, chosen in sorted(((self.floors(c).loop, c) for c in choices), key=lambda pair: pair[0]):
-            if floor >= least or (best is not None and self.budget.left < until):
+        for chosen in sorted(floors, key=lambda chosen: floors[chosen].loop):
+            if floors[chosen].loop >= least or (best is not None and self.budget.left < until):
                 break
             us = self.loop_us(chosen)
             if us is not None and us < least:

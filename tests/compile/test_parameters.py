@@ -62,7 +62,7 @@ def report(m: int, m_chunk: int) -> Tuned:
         loop_parameters=chosen,
         rows=(TuneRow(lever="all", parameters=chosen, makespan_us=9.0),),
         range=(RangeRow(overhead_us=1.0, existing_us=None, makespan_us=9.0),),
-        counts=Counts(too_large=0, choices=1, excluded=0, solved=1, open=0, simulated=1),
+        counts=Counts(too_large=0, too_small=0, alike=0, choices=1, excluded=0, solved=1, open=0, simulated=1),
     )
 
 

@@ -67,7 +67,7 @@ def test_floors_are_below_every_loop_and_every_plan(shape: Shape, data: st.DataO
 def test_the_best_chunks_are_the_best_of_all(shape: Shape) -> None:
     seen = trials(shape)
     choices = [seen.chosen(*pair) for pair in grid_of(shape, V81, 4, Depth()).chunks]
-    best = seen.best_loop(choices, 1e9)
+    best = seen.best_loop({chosen: seen.floors(chosen) for chosen in choices}, 1e9)
     simulated = len(seen.loops)
     assert best is not None
     every = {chosen: us for chosen in choices if (us := seen.loop_us(chosen)) is not None}
@@ -85,7 +85,20 @@ def test_the_grid_is_all_that_fits_in_ggmls_layout() -> None:
         if vtcm_bytes(m, n, 4096, "q8_0", 8) <= V81.available_vtcm_bytes
     }
     assert set(grid.chunks) == inside
-    assert grid.too_large == 4 * 128 - len(inside)
+    assert (grid.too_large, grid.too_small, grid.alike) == (4 * 128 - len(inside), 0, 0)
+
+
+def test_of_very_many_pairs_the_even_ones_are_looked_at() -> None:
+    """32 deep, almost anything fits: what makes as many chunks as a more even pair, or too many, is left out."""
+    grid = grid_of(Shape(742, 32, 100_000, "q4_0"), V81, 8, Depth())
+    counts = {(-(-742 // m), -(-100_000 // n)) for m, n in grid.chunks}
+    assert len(counts) == len(grid.chunks)
+    assert max(a * b for a, b in counts) <= 1_000
+    assert grid.too_small > 0
+    assert grid.alike > 0
+    assert len(grid.chunks) + grid.too_large + grid.too_small + grid.alike == 24 * 3125
+    # Chunks of 96 rows make as few blocks as those of 100 would: 8, not one less.
+    assert {m for m, _ in grid.chunks if -(-742 // m) == 8} == {96}
 
 
 @pytest.mark.parametrize(
@@ -173,6 +186,8 @@ def test_rows_of_one_shape_share_what_is_below_them(tuned: Tuned) -> None:
         (["matmul_w4a16", "8", "32", "32", "--overhead-us", "-1"], 2, "overhead -1.0 us must be a number"),
         (["matmul_w4a16", "8", "32", "32", "--contention", "x"], 2, "contention 'x'"),
         (["matmul_w4a16", "8", "200000", "32"], 1, "short"),
+        (["matmul_w4a16", "2000000", "32", "32"], 2, "m = 2000000 must be between 1 and 1,000,000"),
+        (["matmul_w4a16", "100000", "8192", "100000"], 2, "makes more than 1,000 chunks"),
     ],
 )
 def test_what_cannot_be_tuned_is_one_line(
