@@ -115,7 +115,7 @@ class CTables:
     def side_car(self) -> str:
         """Return JSON for tools: the names behind the numbers, and the predicted times in ticks."""
         schedule, tables = self.schedule, self.tables
-        ops, buffers = schedule.problem.ops, schedule.problem.buffers
+        ops, buffers = schedule.problem.ops, [b for b, _ in schedule.problem.buffers_as_one]
         rows = {row.op: row for row in schedule.rows}
         waits = [tables.waits[t.first_wait : t.first_wait + t.wait_count] for t in tables.tasks]
         producers: list[list[int]] = [[] for _ in tables.events]

@@ -245,6 +245,8 @@ class _Build:
         self.groups = tuple(dict.fromkeys(self.problem.ops[i].task for i in self.ops))
         self.stages = tuple(dict.fromkeys((self.problem.ops[i].task, self.problem.ops[i].stage) for i in self.ops))
         self.engines = tuple(engine.name for engine in self.problem.engines)
+        # A kernel is given the whole range of a buffer in parts.
+        self.home = {b: k for k, (_, parts) in enumerate(self.problem.buffers_as_one) for b in parts}
 
     def tables(self) -> Tables:
         event_of, events = self._events()
@@ -313,7 +315,7 @@ class _Build:
         waits: list[Await] = []
         for i in self.ops:
             op = self.problem.ops[i]
-            used = [self._operand(b) for b in self.problem.op_buffers[i]]
+            used = [self._operand(k) for k in dict.fromkeys(self.home[b] for b in self.problem.op_buffers[i])]
             awaited = [Await(e, events[e].triggers) for e in dict.fromkeys(event_of[a] for a in self.orders.waits[i])]
             tasks.append(
                 Task(
@@ -345,14 +347,19 @@ class _Build:
         return min(kinds, default=records.OTHER)
 
     def _operand(self, buffer: int) -> Operand:
-        address = self.schedule.plan.addresses[self.problem.buffers[buffer].name]
+        address = self._address_of(buffer)
         binding = self._binding_of(buffer)
         return Operand(binding=binding, space=_space(binding), flags=0, buffer=buffer, offset=address)
 
     def _binding_of(self, buffer: int) -> int:
         """Return 0 for the scratchpad, and 1 and up for pools, in their order."""
         names = [None, *(pool.name for pool in self.problem.pools)]
-        return names.index(self.problem.buffers[buffer].pool)
+        return names.index(self.problem.buffers_as_one[buffer][0].pool)
+
+    def _address_of(self, buffer: int) -> int:
+        """Return where a buffer begins; one in parts begins with the first."""
+        first = self.problem.buffers_as_one[buffer][1][0]
+        return self.schedule.plan.addresses[self.problem.buffers[first].name]
 
     def _binding(self, buffers: tuple[Buffer, ...], binding: int) -> Binding:
         mine = [buffer for buffer in buffers if buffer.binding == binding]
@@ -366,7 +373,7 @@ class _Build:
     def _buffers(self) -> tuple[Buffer, ...]:
         return tuple(
             Buffer(
-                offset=self.schedule.plan.addresses[b.name],
+                offset=self._address_of(k),
                 bytes=b.occupied_bytes,
                 align=b.align_bytes,
                 binding=self._binding_of(k),
@@ -374,7 +381,7 @@ class _Build:
                 | records.BUFFER_PINNED * (b.address is not None)
                 | records.BUFFER_OVERWRITES * self._lies_on_another(b),
             )
-            for k, b in enumerate(self.problem.buffers)
+            for k, (b, _) in enumerate(self.problem.buffers_as_one)
         )
 
     def _lies_on_another(self, buffer: ProblemBuffer) -> bool:

@@ -95,7 +95,7 @@ def _about(found: Shortfall, group: Group) -> bool:
 def _tasks(problem: Problem, members: Sequence[Group]) -> set[str]:
     """Return the tasks whose ops use a buffer in conflict."""
     held = {g.names[0] for g in members if g.kind == "buffer"}
-    users = {name for b in problem.buffers if b.name in held for name in b.ops}
+    users = {name for b, _ in problem.buffers_as_one if b.name in held for name in b.ops}
     return {op.task for op in problem.ops if op.name in users}
 
 
@@ -117,7 +117,7 @@ def _told(problem: Problem, found: Shortfall, conflict: Conflict, levers: Sequen
         more = f"; and {len(members) - IN_MESSAGE} more" if len(members) > IN_MESSAGE else ""
         message = f"no {searched} exists: these exclude each other: {named}{more}"
     advice = [lever.text for lever in levers if lever.outcome != "infeasible"][:2]
-    buffers = {b.name: b for b in problem.buffers}
+    buffers = {b.name: b for b, _ in problem.buffers_as_one}
     held = [buffers[m.names[0]] for m in members if m.kind == "buffer"]
     holders = tuple(Holder(buffer=n, size_bytes=s, address=a) for n, s, a in found.holders)
     return Infeasibility(

@@ -113,9 +113,10 @@ def search_events(
     """Find the best event-driven plan that is shorter than ``incumbent``, or prove that there is none.
 
     ``evaluate`` simulates under the same ``rule``. ``rigid`` and ``none`` are one here: nothing slows an op. Where a
-    buffer may overwrite another one nothing is searched: a state does not know who lies on whom.
+    buffer may overwrite another one nothing is searched: a state does not know who lies on whom, nor, of ranges in
+    parts, who lies beside whom.
     """
-    if problem.takeovers:
+    if problem.takeovers or problem.wholes:
         return EventFound(incumbent, False, False, False, 0)
     tables = Tables(problem, heads_tails)
     speeds = Speeds(problem, rule)
