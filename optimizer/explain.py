@@ -67,7 +67,7 @@ def explain(
 def _conflict(problem: Problem, rule: Rule, found: Shortfall, decider: Decider, seconds: float) -> Conflict:
     """Return a smallest conflict, looked for first among the groups that arithmetic is about."""
     groups = groups_of(problem, rule)
-    named = [group for group in groups if _about(found, group)]
+    named = [group for group in groups if _about(problem, found, group)]
     few = 0 < len(named) <= MOST_GROUPS
     if few and decider.decide(keeping(problem, named), rule, seconds / 4).verdict == "infeasible":
         return smallest_conflict(problem, rule, named, decider, seconds)
@@ -76,9 +76,12 @@ def _conflict(problem: Problem, rule: Rule, found: Shortfall, decider: Decider, 
     return smallest_conflict(problem, rule, groups, decider, seconds)
 
 
-def _about(found: Shortfall, group: Group) -> bool:
+def _about(problem: Problem, found: Shortfall, group: Group) -> bool:
     """Whether a shortfall of arithmetic can be about ``group``."""
     holders = {name for name, _, _ in found.holders}
+    for buffer, parts in problem.buffers_as_one:
+        names = {buffer.name, *(problem.buffers[b].name for b in parts)}
+        holders |= set() if names.isdisjoint(holders) else names
     if found.kind in ("bytes", "largest_gap", "pin"):
         return group.kind == "scratchpad" or (group.kind in ("buffer", "pin") and group.names[0] in holders)
     if found.kind in ("units", "channel"):

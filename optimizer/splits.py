@@ -38,8 +38,9 @@ def cut(problem: Problem, names: Collection[str], pieces: int) -> Problem:
     Part k of an op uses part k of these buffers and follows part k of what it followed. Its work is an equal part,
     rounded up to ticks; overheads are paid by every part.
     """
-    ranges = {b.part_of for b in problem.buffers if b.name in names}
-    names = {b.name for b in problem.buffers if b.name in names or (b.part_of is not None and b.part_of in ranges)}
+    # A range is cut as a whole.
+    ranges = {b.part_of for b in problem.buffers if b.part_of is not None and (b.name in names or b.part_of in names)}
+    names = {b.name for b in problem.buffers if b.name in names or b.part_of in ranges}
     users = {op for b in problem.buffers if b.name in names for op in b.ops}
 
     def parts(name: str) -> list[str]:
