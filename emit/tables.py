@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hexloom.emit import records
+from hexloom.emit.buffer_map import buffer_map
 from hexloom.emit.orders import Orders
 from hexloom.emit.records import NONE
 from hexloom.optimizer.kernels.engines import HMX, HVX
@@ -245,8 +246,7 @@ class _Build:
         self.groups = tuple(dict.fromkeys(self.problem.ops[i].task for i in self.ops))
         self.stages = tuple(dict.fromkeys((self.problem.ops[i].task, self.problem.ops[i].stage) for i in self.ops))
         self.engines = tuple(engine.name for engine in self.problem.engines)
-        # A kernel is given the whole range of a buffer in parts.
-        self.home = {b: k for k, (_, parts) in enumerate(self.problem.buffers_as_one) for b in parts}
+        self.map = buffer_map(self.problem)
 
     def tables(self) -> Tables:
         event_of, events = self._events()
@@ -315,7 +315,7 @@ class _Build:
         waits: list[Await] = []
         for i in self.ops:
             op = self.problem.ops[i]
-            used = [self._operand(k) for k in dict.fromkeys(self.home[b] for b in self.problem.op_buffers[i])]
+            used = [self._operand(row) for row in self.map.operands_of(self.problem.op_buffers[i])]
             awaited = [Await(e, events[e].triggers) for e in dict.fromkeys(event_of[a] for a in self.orders.waits[i])]
             tasks.append(
                 Task(
@@ -354,12 +354,10 @@ class _Build:
     def _binding_of(self, buffer: int) -> int:
         """Return 0 for the scratchpad, and 1 and up for pools, in their order."""
         names = [None, *(pool.name for pool in self.problem.pools)]
-        return names.index(self.problem.buffers_as_one[buffer][0].pool)
+        return names.index(self.map.rows[buffer].buffer.pool)
 
     def _address_of(self, buffer: int) -> int:
-        """Return where a buffer begins; one in parts begins with the first."""
-        first = self.problem.buffers_as_one[buffer][1][0]
-        return self.schedule.plan.addresses[self.problem.buffers[first].name]
+        return self.schedule.plan.addresses[self.problem.buffers[self.map.rows[buffer].first].name]
 
     def _binding(self, buffers: tuple[Buffer, ...], binding: int) -> Binding:
         mine = [buffer for buffer in buffers if buffer.binding == binding]
@@ -379,9 +377,10 @@ class _Build:
                 binding=self._binding_of(k),
                 flags=records.BUFFER_LIVES[b.resident]
                 | records.BUFFER_PINNED * (b.address is not None)
-                | records.BUFFER_OVERWRITES * self._lies_on_another(b),
+                | records.BUFFER_OVERWRITES * self._lies_on_another(b)
+                | flags,
             )
-            for k, (b, _) in enumerate(self.problem.buffers_as_one)
+            for k, (b, _, flags) in enumerate(self.map.rows)
         )
 
     def _lies_on_another(self, buffer: ProblemBuffer) -> bool:

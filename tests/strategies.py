@@ -349,7 +349,7 @@ def draining(draw: DrawFn) -> Problem:
         ops=tuple(ops),
         precedences=tuple(edges),
         buffers=tuple(sorted(buffers, key=lambda b: b.part_of or "") if draw(st.booleans()) else buffers),
-        scratchpad=Scratchpad(total_bytes=draw(st.integers(3, 8))),
+        scratchpad=Scratchpad(total_bytes=draw(st.integers(4, 10))),
         pools=pools,
         entry_ticks=draw(st.sampled_from((0, 0, 2))),
     )
