@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.formulations.packing.block import Block
 from hexloom.formulations.packing.first_fit import ORDERS, neighbours, ordered
+from hexloom.formulations.packing.gaps import is_free, lowest_gap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from hexloom.formulations.packing.gaps import Piece
     from hexloom.formulations.parts import Whole
 
 WORK = 2_000
 """Places that the search may try: what a packing may cost inside a search for schedules."""
+
+MOST_SEARCHED = 12
+"""Shapes beside others above which the search is left out: it would not come far."""
 
 
 class _Shape(NamedTuple):
@@ -57,67 +62,64 @@ class _Packer:
     def offsets(self) -> tuple[int, ...]:
         return tuple(self._at[b] for b in range(len(self._blocks)))
 
-    def in_order(self, order: Sequence[int]) -> bool:
+    def in_order(self, order: Iterable[int]) -> bool:
         """Place every shape as low as it can lie beside those before it."""
         self._at.clear()
-        for k in order:
-            shape = self._shapes[k]
-            at = shape.outline.pin if shape.outline.pin is not None else 0
-            while (hit := self._hit(shape, at)) is not None and shape.outline.pin is None:
-                at = hit
-            if hit is not None or at + shape.outline.size > self._capacity:
-                return False
-            self._put(shape, at)
-        return True
+        return self._lowest(order)
 
     def by_search(self) -> bool:
         """Place the shapes so that each lies at the bottom, or right above a part of one placed before it."""
         self._at.clear()
-        return self._descend([*range(len(self._shapes))])
+        shapes = sorted(range(len(self._shapes)), key=lambda k: self._shapes[k].outline.pin is None)
+        crowded = [k for k in shapes if any(self._beside[b] for b in self._shapes[k].parts)]
+        if len(crowded) > MOST_SEARCHED or not self._descend(crowded):
+            return False
+        return self._lowest(k for k in shapes if k not in crowded)
+
+    def _lowest(self, order: Iterable[int]) -> bool:
+        for k in order:
+            shape = self._shapes[k]
+            at, (taken, end) = shape.outline.pin, self._taken(shape)
+            if at is None:
+                at = lowest_gap(1, shape.outline.align, taken, end)
+            if at is None or not is_free(at, 1, taken, end):
+                return False
+            self._put(shape, at)
+        return True
 
     def _descend(self, left: list[int]) -> bool:
         if not left:
             return True
-        pinned = [k for k in left if self._shapes[k].outline.pin is not None]
-        for k in pinned[:1] or left:
+        for k in left[:1] if self._shapes[left[0]].outline.pin is not None else left:
             shape = self._shapes[k]
-            rest = [other for other in left if other != k]
             for at in self._places(shape):
                 self._work -= 1
                 if self._work < 0:
                     return False
                 self._put(shape, at)
-                if self._descend(rest):
+                if self._descend([other for other in left if other != k]):
                     return True
                 for b in shape.parts:
                     del self._at[b]
         return False
 
-    def _places(self, shape: _Shape) -> Iterator[int]:
+    def _places(self, shape: _Shape) -> list[int]:
+        taken, end = self._taken(shape)
+        align = shape.outline.align
+        tried = {0, *(-(-high // align) * align for _, high in taken if high > 0)}
         if shape.outline.pin is not None:
             tried = {shape.outline.pin}
-        else:
-            tried = {0}
-            for b, shift in zip(shape.parts, shape.shifts, strict=True):
-                ends = (self._at[o] + self._blocks[o].size for o in self._beside[b] if o in self._at)
-                tried.update(_up(end - shift, shape.outline.align) for end in ends if end > shift)
-        for at in sorted(tried):
-            if at + shape.outline.size <= self._capacity and self._hit(shape, at) is None:
-                yield at
+        return sorted(at for at in tried if is_free(at, 1, taken, end))
 
-    def _hit(self, shape: _Shape, at: int) -> int | None:
-        """Return the lowest base above ``at`` that clears a block in the way of the shape, or None: nothing is."""
-        for b, shift in zip(shape.parts, shape.shifts, strict=True):
-            low, high = at + shift, at + shift + self._blocks[b].size
-            for other in self._beside[b]:
-                there = self._at.get(other)
-                if there is not None and there < high and low < there + self._blocks[other].size:
-                    return _up(there + self._blocks[other].size - shift, shape.outline.align)
-        return None
+    def _taken(self, shape: _Shape) -> tuple[list[Piece], int]:
+        """Return where the shape may not begin, as pieces, and the end of where it may: a byte for every begin."""
+        taken = [
+            (self._at[other] - shift - self._blocks[b].size + 1, self._at[other] + self._blocks[other].size - shift)
+            for b, shift in zip(shape.parts, shape.shifts, strict=True)
+            for other in self._beside[b]
+            if other in self._at
+        ]
+        return taken, self._capacity - shape.outline.size + 1
 
     def _put(self, shape: _Shape, at: int) -> None:
         self._at.update((b, at + shift) for b, shift in zip(shape.parts, shape.shifts, strict=True))
-
-
-def _up(at: int, align: int) -> int:
-    return -(-at // align) * align
