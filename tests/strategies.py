@@ -167,6 +167,19 @@ def scratchpad_buffers(draw: DrawFn, names: Sequence[str], most: int) -> tuple[t
 
 
 @st.composite
+def in_ranges(draw: DrawFn, buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    """Sometimes the first buffers that can are parts of one range."""
+    over = {name for b in buffers if b.overwrites is not None for name in (b.name, b.overwrites)}
+    parts = [b for b in buffers if b.name not in over and b.ops][: draw(st.sampled_from((0, 0, 0, 2, 3)))]
+    if len(parts) < 2:
+        return buffers
+    rest = {"resident": parts[0].resident, "pool": parts[0].pool, "align_bytes": 1, "address": None}
+    head = parts[0].model_copy(update={"part_of": "range"})
+    changed = {b.name: b.model_copy(update={**rest, "part_of": "range"}) for b in parts[1:]} | {head.name: head}
+    return tuple(changed.get(b.name, b) for b in buffers)
+
+
+@st.composite
 def overwriting(draw: DrawFn, buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
     """Sometimes a buffer may take the address of a larger one that a common op reads."""
     found = list(buffers)
@@ -241,6 +254,7 @@ def with_channels(
             )
             for b in buffers
         )
+    buffers = draw(in_ranges(buffers))
     return Problem(
         engines=engines,
         channels=channels,
