@@ -202,9 +202,8 @@ def _met(best: tuple[Decision, Simulated] | None, lower: float | Fraction, enoug
 def _needs_windows(problem: Problem) -> bool:
     """Whether the problem is too large to be solved as a whole, and its buffers do not fit side by side.
 
-    A window holds some of the buffers, so not one that may overwrite another or that lies beside parts of its range,
-    and knows no pools.
+    A window holds a part of the buffers, so not one that may overwrite another, and knows no pools.
     """
-    if problem.takeovers or problem.pools or problem.wholes:
+    if problem.takeovers or problem.pools:
         return False
     return len(problem.ops) >= WINDOWS_OPS and not problem.fits_side_by_side
