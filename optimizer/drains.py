@@ -67,13 +67,15 @@ def in_parts(whole: Buffer, parts: Sequence[Part], prefix: str) -> tuple[Buffer,
 
 
 def _check(task: str, buffer: BufferDraft, steps: Sequence[tuple[str, int]], overwritten: bool) -> None:
-    what = f"task {task!r}, op {steps[-1][0]!r} frees bytes of {buffer.name!r}"
-    total = sum(count for _, count in steps)
-    if total > buffer.size_bytes:
-        raise InvalidInputError(
-            f"{what}: {total} B with what {len(steps) - 1} ops before it free, but the buffer has {buffer.size_bytes}; "
-            "free less"
-        )
+    total = 0
+    for k, (op, count) in enumerate(steps):
+        total += count
+        if total > buffer.size_bytes:
+            raise InvalidInputError(
+                f"task {task!r}, op {op!r} frees {count} B of {buffer.name!r}: with what the {k} ops before it free "
+                f"{total} B, but the buffer has {buffer.size_bytes}; free less"
+            )
+    what = f"task {task!r}, op {steps[0][0]!r} frees bytes of {buffer.name!r}"
     if buffer.resident in (True, "to_end"):
         raise InvalidInputError(f"{what}, which is resident to the end; drop one of the two")
     if overwritten:

@@ -308,8 +308,8 @@ def test_less_scratchpad_is_enough() -> None:
     [
         (
             {"frees": "1536KiB"},
-            "task 't', op 'step3' frees bytes of 'raw': 6291456 B with what 3 ops before it free, but the buffer has "
-            "4194304; free less",
+            "task 't', op 'step2' frees 1572864 B of 'raw': with what the 2 ops before it free 4718592 B, but the "
+            "buffer has 4194304; free less",
         ),
         ({"life": "to_end"}, "frees bytes of 'raw', which is resident to the end; drop one of the two"),
         ({"life": True}, "frees bytes of 'raw', which is resident to the end; drop one of the two"),
