@@ -84,15 +84,16 @@ def _bytes(problem: Problem) -> Shortfall | None:
             return _bytes_short(pad, "pin", None, buffer.address + buffer.occupied_bytes, pad.available_bytes, [buffer])
         if (not buffer.ops or len(parts) > 1) and buffer.occupied_bytes > pad.available_bytes:
             return _bytes_short(pad, "bytes", None, buffer.occupied_bytes, pad.available_bytes, [buffer])
+    buffers = _with_pins(problem)
     groups: list[tuple[str | None, list[Buffer]]] = [
-        (None, [b for b in problem.buffers if b.from_start]),
-        (None, [b for b in problem.buffers if b.to_end]),
+        (None, [b for b in buffers if b.from_start]),
+        (None, [b for b in buffers if b.to_end]),
     ]
     beside = _there_anyway(problem)
     for i, op in enumerate(problem.ops):
         # What may lie on another buffer of the op needs no bytes beside it.
-        mine = [problem.buffers[b] for b in problem.op_buffers[i] if i in problem.needed_by[b]]
-        groups.append((op.name, mine + [problem.buffers[b] for b in beside[i] if b not in problem.op_buffers[i]]))
+        mine = [buffers[b] for b in problem.op_buffers[i] if i in problem.needed_by[b]]
+        groups.append((op.name, mine + [buffers[b] for b in beside[i] if b not in problem.op_buffers[i]]))
     for name, together in groups:
         pinned = [b for b in together if b.address is not None and b.occupied_bytes > 0]
         clash = _clash(pinned)
@@ -110,6 +111,16 @@ def _bytes(problem: Problem) -> Shortfall | None:
         if need > pad.available_bytes:
             return _bytes_short(pad, "bytes", name, need, pad.available_bytes, together)
     return None
+
+
+def _with_pins(problem: Problem) -> list[Buffer]:
+    """Return all buffers, with the address of every part of a range that is pinned."""
+    found = list(problem.buffers)
+    for b, whole in problem.wholes.items():
+        at = problem.buffers[whole.head].address
+        if at is not None:
+            found[b] = found[b].model_copy(update={"address": whole.placed(whole.head, at)[b]})
+    return found
 
 
 def _there_anyway(problem: Problem) -> list[list[int]]:

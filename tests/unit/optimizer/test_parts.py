@@ -13,7 +13,7 @@ from hexloom.emit import records
 from hexloom.emit.lanes import View
 from hexloom.emit.tables import make_tables
 from hexloom.formulations.packing.fixed_times import pack
-from hexloom.formulations.problem import Buffer, Pool, Problem
+from hexloom.formulations.problem import Buffer, Pool, Problem, Scratchpad
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.check import check_plan, check_schedule
 from hexloom.optimizer.errors import InvalidInputError
@@ -230,6 +230,24 @@ def test_what_does_not_fit_is_told_by_the_name_of_the_range() -> None:
     ).infeasibility
     assert alone is not None
     assert alone.message.startswith("buffer 'z' needs 6 B of scratchpad at once, 5 B are available: short 1 B")
+
+
+def test_a_pin_holds_all_parts_of_a_range() -> None:
+    """The upper part lies at 4 because the lower one is pinned at 2: 3 B find no room below or above."""
+    other = buffer("y", 3, "r0")
+    tight = problem(on("hvx", "fill", 1), on("hvx", "r0", 1), on("hvx", "r1", 1), buffers=(*raw(address=2), other))
+    found = solve(tight.changed(scratchpad=Scratchpad(total_bytes=8)), seed=1).infeasibility
+    assert found is not None
+    assert found.message.startswith(
+        "op 'r0': no room for buffer 'y' in one piece beside the pinned raw[0:2]@2+2, raw[2:4]@4+2: wanted 3 B, "
+        "largest gap 2 B, short 1 B"
+    )
+    assert found.minimal
+    assert [(m.kind, m.names) for m in found.conflict if m.kind in ("pin", "buffer")] == [
+        ("buffer", ("raw",)),
+        ("buffer", ("y",)),
+        ("pin", ("raw[0:2]",)),
+    ]
 
 
 def parts_apart() -> tuple[Buffer, ...]:
