@@ -172,6 +172,7 @@ class CTables:
             ],
             "buffers": [
                 {"name": b.name, "offset": row.offset, "size_bytes": b.size_bytes, "occupied_bytes": row.bytes}
+                | ({} if b.part_of is None else {"part_of": b.part_of})
                 for b, row in zip(buffers, tables.buffers, strict=True)
             ],
             "markers": [ops[i].name for i in tables.markers],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from unit.small import buffer, on, problem
 
 from hexloom import solve
 from hexloom.emit import records
+from hexloom.emit.c_tables import CTables
 from hexloom.emit.lanes import View
 from hexloom.emit.tables import make_tables
 from hexloom.formulations.packing.fixed_times import pack
@@ -353,6 +355,8 @@ def test_kernels_are_given_the_whole_range() -> None:
     kinds = [b.flags for b in tables.buffers]
     assert kinds == [records.BUFFER_IN_PARTS, *[records.BUFFER_PART] * 3, 0, 0, 0, 0]
     assert (tables.buffers[0].bytes, tables.buffers[0].offset) == (3072, schedule.plan.addresses["raw[0]"])
+    told = json.loads(CTables(schedule, "it").side_car())["buffers"]
+    assert [(b["name"], b.get("part_of")) for b in told[:2]] == [("raw", None), ("raw[0]", "raw")]
     operands = [[o.buffer for o in tables.operands[t.first_operand :][: t.operand_count]] for t in tables.tasks]
     assert operands[0] == [0, 1, 2, 3]
     assert operands[3] == [0, 6, 7, 3]
