@@ -166,8 +166,8 @@ def _addresses_in(
         unit = model.new_int_var(0, top, f"unit:{buffer.name}")
         if buffer.address is not None:
             model.add(unit == buffer.address // buffer.align_bytes)
-        if whole is not None and size > available:
-            model.add_bool_or([])  # nothing of a range can lie outside, not even what nobody uses
+        if size > available:
+            model.add_bool_or([])
         if whole is not None and b != whole.head:
             head = units[whole.head] * problem.buffers[whole.head].align_bytes
             model.add(unit == head + whole.shifts[whole.parts.index(b)])
