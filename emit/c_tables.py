@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from hexloom.emit.buffer_map import buffer_map
 from hexloom.emit.ctext import EXTERNAL, INTERNAL, CText, Names, braced, comment, identifier, unsigned
 from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, NONE
 from hexloom.emit.tables import Tables, make_tables
@@ -115,7 +116,7 @@ class CTables:
     def side_car(self) -> str:
         """Return JSON for tools: the names behind the numbers, and the predicted times in ticks."""
         schedule, tables = self.schedule, self.tables
-        ops, buffers = schedule.problem.ops, schedule.problem.buffers
+        ops, buffers = schedule.problem.ops, [row.buffer for row in buffer_map(schedule.problem).rows]
         rows = {row.op: row for row in schedule.rows}
         waits = [tables.waits[t.first_wait : t.first_wait + t.wait_count] for t in tables.tasks]
         producers: list[list[int]] = [[] for _ in tables.events]
@@ -171,6 +172,7 @@ class CTables:
             ],
             "buffers": [
                 {"name": b.name, "offset": row.offset, "size_bytes": b.size_bytes, "occupied_bytes": row.bytes}
+                | ({} if b.part_of is None else {"part_of": b.part_of})
                 for b, row in zip(buffers, tables.buffers, strict=True)
             ],
             "markers": [ops[i].name for i in tables.markers],

@@ -32,6 +32,7 @@ TASK_ASYNC = 1
 """The result exists later than the kernel returns: the end of the work, not the return, triggers the event."""
 
 BUFFER_RESIDENT, BUFFER_PINNED, BUFFER_FROM_START, BUFFER_TO_END, BUFFER_OVERWRITES = 1, 2, 4, 8, 16
+BUFFER_IN_PARTS, BUFFER_PART = 32, 64
 BUFFER_LIVES: dict[bool | str, int] = {
     False: 0,
     True: BUFFER_RESIDENT,

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hexloom.emit import records
+from hexloom.emit.buffer_map import buffer_map
 from hexloom.emit.orders import Orders
 from hexloom.emit.records import NONE
 from hexloom.optimizer.kernels.engines import HMX, HVX
@@ -245,6 +246,7 @@ class _Build:
         self.groups = tuple(dict.fromkeys(self.problem.ops[i].task for i in self.ops))
         self.stages = tuple(dict.fromkeys((self.problem.ops[i].task, self.problem.ops[i].stage) for i in self.ops))
         self.engines = tuple(engine.name for engine in self.problem.engines)
+        self.map = buffer_map(self.problem)
 
     def tables(self) -> Tables:
         event_of, events = self._events()
@@ -313,7 +315,7 @@ class _Build:
         waits: list[Await] = []
         for i in self.ops:
             op = self.problem.ops[i]
-            used = [self._operand(b) for b in self.problem.op_buffers[i]]
+            used = [self._operand(row) for row in self.map.operands_of(self.problem.op_buffers[i])]
             awaited = [Await(e, events[e].triggers) for e in dict.fromkeys(event_of[a] for a in self.orders.waits[i])]
             tasks.append(
                 Task(
@@ -345,14 +347,17 @@ class _Build:
         return min(kinds, default=records.OTHER)
 
     def _operand(self, buffer: int) -> Operand:
-        address = self.schedule.plan.addresses[self.problem.buffers[buffer].name]
+        address = self._address_of(buffer)
         binding = self._binding_of(buffer)
         return Operand(binding=binding, space=_space(binding), flags=0, buffer=buffer, offset=address)
 
     def _binding_of(self, buffer: int) -> int:
         """Return 0 for the scratchpad, and 1 and up for pools, in their order."""
         names = [None, *(pool.name for pool in self.problem.pools)]
-        return names.index(self.problem.buffers[buffer].pool)
+        return names.index(self.map.rows[buffer].buffer.pool)
+
+    def _address_of(self, buffer: int) -> int:
+        return self.schedule.plan.addresses[self.problem.buffers[self.map.rows[buffer].first].name]
 
     def _binding(self, buffers: tuple[Buffer, ...], binding: int) -> Binding:
         mine = [buffer for buffer in buffers if buffer.binding == binding]
@@ -366,15 +371,16 @@ class _Build:
     def _buffers(self) -> tuple[Buffer, ...]:
         return tuple(
             Buffer(
-                offset=self.schedule.plan.addresses[b.name],
+                offset=self._address_of(k),
                 bytes=b.occupied_bytes,
                 align=b.align_bytes,
                 binding=self._binding_of(k),
                 flags=records.BUFFER_LIVES[b.resident]
                 | records.BUFFER_PINNED * (b.address is not None)
-                | records.BUFFER_OVERWRITES * self._lies_on_another(b),
+                | records.BUFFER_OVERWRITES * self._lies_on_another(b)
+                | flags,
             )
-            for k, b in enumerate(self.problem.buffers)
+            for k, (b, _, flags) in enumerate(self.map.rows)
         )
 
     def _lies_on_another(self, buffer: ProblemBuffer) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -40,7 +40,7 @@ class Shortfall:
 
 def first_shortfall(problem: Problem, ht: HeadsTails | None = None, rule: Rule = "none") -> Shortfall | None:
     """Return a reason why no schedule exists under ``rule``, or None when arithmetic finds none."""
-    in_bytes = (_bytes(view) for _, view in problem.per_pool)
+    in_bytes = (_told_as_one(view, _bytes(view)) for _, view in problem.per_pool)
     short = _units(problem) or next((found for found in in_bytes if found is not None), None)
     return short or (_deadlines(problem, ht, rule) if ht is not None else None)
 
@@ -79,20 +79,21 @@ def channel_shortfall(problem: Problem) -> Shortfall | None:
 def _bytes(problem: Problem) -> Shortfall | None:
     """Every op alone: its buffers and the resident ones must fit beside each other; so must those of start and end."""
     pad = problem.scratchpad
-    for buffer in problem.buffers:
+    for buffer, parts in problem.buffers_as_one:
         if buffer.address is not None and buffer.address + buffer.occupied_bytes > pad.available_bytes:
             return _bytes_short(pad, "pin", None, buffer.address + buffer.occupied_bytes, pad.available_bytes, [buffer])
-        if not buffer.ops and buffer.occupied_bytes > pad.available_bytes:
+        if (not buffer.ops or len(parts) > 1) and buffer.occupied_bytes > pad.available_bytes:
             return _bytes_short(pad, "bytes", None, buffer.occupied_bytes, pad.available_bytes, [buffer])
+    buffers = _with_pins(problem)
     groups: list[tuple[str | None, list[Buffer]]] = [
-        (None, [b for b in problem.buffers if b.from_start]),
-        (None, [b for b in problem.buffers if b.to_end]),
+        (None, [b for b in buffers if b.from_start]),
+        (None, [b for b in buffers if b.to_end]),
     ]
     beside = _there_anyway(problem)
     for i, op in enumerate(problem.ops):
         # What may lie on another buffer of the op needs no bytes beside it.
-        mine = [problem.buffers[b] for b in problem.op_buffers[i] if i in problem.needed_by[b]]
-        groups.append((op.name, mine + [problem.buffers[b] for b in beside[i] if b not in problem.op_buffers[i]]))
+        mine = [buffers[b] for b in problem.op_buffers[i] if i in problem.needed_by[b]]
+        groups.append((op.name, mine + [buffers[b] for b in beside[i] if b not in problem.op_buffers[i]]))
     for name, together in groups:
         pinned = [b for b in together if b.address is not None and b.occupied_bytes > 0]
         clash = _clash(pinned)
@@ -110,6 +111,16 @@ def _bytes(problem: Problem) -> Shortfall | None:
         if need > pad.available_bytes:
             return _bytes_short(pad, "bytes", name, need, pad.available_bytes, together)
     return None
+
+
+def _with_pins(problem: Problem) -> list[Buffer]:
+    """Return all buffers, with the address of every part of a range that is pinned."""
+    found = list(problem.buffers)
+    for b, whole in problem.wholes.items():
+        at = problem.buffers[whole.head].address
+        if at is not None:
+            found[b] = found[b].model_copy(update={"address": whole.placed(whole.head, at)[b]})
+    return found
 
 
 def _there_anyway(problem: Problem) -> list[list[int]]:
@@ -147,6 +158,19 @@ def _bytes_short(
     rows = tuple((b.name, b.occupied_bytes, b.address) for b in holders)
     rounding = sum(b.occupied_bytes - b.size_bytes for b in holders)
     return Shortfall(kind, op, pad.label, need, have, "B", rows, rounding)
+
+
+def _told_as_one(problem: Problem, found: Shortfall | None) -> Shortfall | None:
+    """Return ``found`` with ranges in place of their parts, where all of these hold bytes."""
+    if found is None or found.kind == "largest_gap" or not problem.wholes:
+        return found
+    rows = {row[0]: row for row in found.holders}
+    for buffer, parts in problem.buffers_as_one:
+        names = {problem.buffers[b].name for b in parts if problem.buffers[b].occupied_bytes}
+        if len(parts) > 1 and names and names <= rows.keys():
+            whole = (buffer.name, buffer.occupied_bytes, buffer.address)
+            rows = {whole[0] if name in names else name: whole if name in names else row for name, row in rows.items()}
+    return replace(found, holders=tuple(rows.values()))
 
 
 def _clash(pinned: list[Buffer]) -> tuple[Buffer, Buffer] | None:

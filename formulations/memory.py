@@ -22,6 +22,9 @@ class Buffer(Frozen):
 
     ``overwrites`` names a buffer at whose address this one may lie although one op uses both: the op reads that one as
     its last user, and writes this one as its first.
+
+    Buffers that are ``part_of`` the same range lie one right behind the other in their order, each with a life of its
+    own: what nobody reads any more of a range that drains can be used again while the rest is still alive.
     """
 
     name: Name
@@ -34,6 +37,7 @@ class Buffer(Frozen):
     # Left out of files where they say nothing, so that these stay what they were.
     overwrites: str | None = Field(default=None, exclude_if=lambda name: name is None)
     pool: str | None = Field(default=None, min_length=1, exclude_if=lambda name: name is None)
+    part_of: Name | None = Field(default=None, exclude_if=lambda name: name is None)
 
     @property
     def occupied_bytes(self) -> int:
@@ -82,6 +86,8 @@ def takeovers_of(buffers: Sequence[Buffer], op_index: Mapping[str, int]) -> tupl
         if buffer.overwrites not in place or place[buffer.overwrites] == b:
             raise ValueError(f"{what}, which is no other buffer")
         old = buffers[place[buffer.overwrites]]
+        if old.part_of or buffer.part_of:
+            raise ValueError(f"{what}, but one of them is part of a range with parts around it; drop it")
         if old.pool != buffer.pool:
             raise ValueError(f"{what}, but they lie in different pools; give both the same one")
         common = set(buffer.ops).intersection(old.ops)

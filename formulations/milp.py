@@ -73,6 +73,8 @@ def accepts(problem: Problem) -> str | None:
     for buffer in problem.buffers:
         if buffer.overwrites is not None:
             return f"buffer {buffer.name!r} may overwrite another one"
+        if buffer.part_of is not None:
+            return f"buffer {buffer.name!r} is part of {buffer.part_of!r}"
         users = [problem.ops[problem.op_index[name]] for name in buffer.ops]
         if buffer.occupied_bytes and users and not buffer.always:
             shortest = max(min(mode.duration_ticks for mode in op.modes) for op in users)

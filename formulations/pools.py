@@ -20,6 +20,15 @@ def in_pools(problem: Problem) -> tuple[tuple[tuple[int, ...], Problem], ...]:
     return tuple(found)
 
 
+def fit_side_by_side(problem: Problem) -> bool:
+    """Return whether nothing is pinned, and every place has bytes for all its buffers at once."""
+    return all(buffer.address is None for buffer in problem.buffers) and all(
+        sum(buffer.occupied_bytes + buffer.align_bytes - 1 for buffer in part.buffers)
+        <= part.scratchpad.available_bytes
+        for _, part in problem.per_pool
+    )
+
+
 def on_line(problem: Problem, offsets: Sequence[int]) -> tuple[int, ...]:
     """Return ``offsets`` of all buffers as if the places lay one behind the other, however far plans overrun them."""
     found, base = list(offsets), 0

@@ -21,7 +21,6 @@ from hexloom.formulations.memory import (
     Scratchpad,
     Takeover,
     check_buffer,
-    still_overwriting,
     takeovers_of,
 )
 from hexloom.formulations.mode import (
@@ -42,7 +41,8 @@ from hexloom.formulations.mode import (
     check_mode,
     slows,
 )
-from hexloom.formulations.pools import in_pools, on_line
+from hexloom.formulations.parts import Whole, as_one, kept_for, wholes_of
+from hexloom.formulations.pools import fit_side_by_side, in_pools, on_line
 from hexloom.formulations.region import Access, Region
 from hexloom.formulations.shares import channel_shares, ring_name, ring_shares
 
@@ -182,6 +182,7 @@ class Problem(Frozen):
         for buffer in self.buffers:
             check_buffer(buffer, known, self.pools)
         takeovers_of(self.buffers, self.op_index)
+        wholes_of(self.buffers)
         if self.horizon_ticks > MAX_TICKS:
             raise ValueError(
                 f"the durations add up to {about(self.horizon_ticks)} ticks, above the limit {MAX_TICKS}; "
@@ -322,16 +323,22 @@ class Problem(Frozen):
     @cached_property
     def fits_side_by_side(self) -> bool:
         """Whether nothing is pinned, and the scratchpad, and every pool, has bytes for all its buffers at once."""
-        return all(buffer.address is None for buffer in self.buffers) and all(
-            sum(buffer.occupied_bytes + buffer.align_bytes - 1 for buffer in part.buffers)
-            <= part.scratchpad.available_bytes
-            for _, part in self.per_pool
-        )
+        return fit_side_by_side(self)
 
     @cached_property
     def takeovers(self) -> tuple[Takeover, ...]:
         """Which buffer may take the address of which, and the op that uses both."""
         return takeovers_of(self.buffers, self.op_index)
+
+    @cached_property
+    def wholes(self) -> dict[int, Whole]:
+        """The range of every buffer that is part of one, by its position."""
+        return wholes_of(self.buffers)
+
+    @cached_property
+    def buffers_as_one(self) -> tuple[tuple[Buffer, tuple[int, ...]], ...]:
+        """The buffers with ranges in place of their parts, each with the positions of what it stands for."""
+        return as_one(self.buffers)
 
     @cached_property
     def needed_by(self) -> tuple[frozenset[int], ...]:
@@ -405,11 +412,7 @@ class Problem(Frozen):
                 for p in self.predecessors[i]
                 if self.ops[p].name in keep
             ),
-            buffers=still_overwriting(
-                b.model_copy(update={"ops": tuple(o for o in b.ops if o in keep)})
-                for b in self.buffers
-                if buffers and (b.always or not keep.isdisjoint(b.ops))
-            ),
+            buffers=kept_for(self.buffers, keep) if buffers else (),
             scratchpad=self.scratchpad,
             pools=self.pools,
         )

@@ -59,7 +59,7 @@ def kinds_of(problem: Problem, turns: Sequence[int]) -> Kinds:
     turn: list[int] = []
     for b, buffer in enumerate(problem.buffers):
         users = [problem.ops[problem.op_index[name]] for name in buffer.ops]
-        if buffer.resident or b in turns or not users or buffer.address is not None:
+        if buffer.resident or b in turns or not users or buffer.address is not None or buffer.part_of is not None:
             of.append(-1)
             continue
         key = tuple(sorted({(op.task, op.stage) for op in users}))

@@ -3,7 +3,8 @@
 Ops of one tile that share buffers, directly or through others, form a group. Taking bytes is safe when the groups that
 hold some can be finished one after the other with what is free then: the banker's rule. Without it, loads that run
 ahead take what their consumers need to go on. Buffers that several tiles share belong to no group; room for those that
-a group will need, and that nobody has brought to life yet, is set aside when the group begins.
+a group will need, and that nobody has brought to life yet, is set aside when the group begins. Parts of a range come to
+life together, and end one by one.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class ScratchState:
         self._over: dict[int, list[Takeover]] = {}
         for one in problem.takeovers:
             self._over.setdefault(one.op, []).append(one)
-        self._wanted = [[b for b in of if not problem.buffers[b].from_start] for of in problem.op_buffers]
+        self._wanted = [[b for b in of if not problem.buffers[b].from_start] for of in _brought(problem)]
         self._begun = [0] * len(self._peaks)
         self._task_of = {group: problem.ops[i].task for i, group in enumerate(self._group_of)}
         self._shared: list[set[int]] = [set() for _ in self._peaks]
@@ -232,13 +233,11 @@ class ScratchState:
         assert self.allocator is not None
         turn = self._turn_of[group]
         floor = max(self._tops[self._now : max(turn, self._now + 1) + 1], default=0)
-        placed: list[int] = []
         for b in sorted(new, key=lambda b: -self._size[b]):
             if not self.allocator.place(b, 0 if b in self._turns else floor):
-                for p in placed:
+                for p in new:
                     self.allocator.release(p)
                 return False
-            placed.append(b)
         return True
 
     def _safe(self, op: int, own: int, need: int) -> bool:
@@ -324,6 +323,16 @@ class PooledState:
         return found
 
 
+def _brought(problem: Problem) -> list[list[int]]:
+    """Return for every op the buffers it uses, and with a part of a range all others that are ever used."""
+    if not problem.wholes:
+        return [list(of) for of in problem.op_buffers]
+    used = [{b, *problem.wholes[b].parts} if b in problem.wholes else {b} for b in range(len(problem.buffers))]
+    return [
+        sorted(b for b in set().union(*(used[b] for b in of)) if problem.buffers[b].ops) for of in problem.op_buffers
+    ]
+
+
 def _groups(problem: Problem) -> tuple[list[int], list[list[int]], set[int]]:
     """Return the group of every op, per group the most bytes it needs from its k-th op on, and the owned buffers."""
     n = len(problem.ops)
@@ -337,7 +346,9 @@ def _groups(problem: Problem) -> tuple[list[int], list[list[int]], set[int]]:
 
     owned: set[int] = set()
     for b, buffer in enumerate(problem.buffers):
-        users = [problem.op_index[name] for name in buffer.ops]
+        whole = problem.wholes.get(b)
+        parts = (b,) if whole is None else whole.parts
+        users = [problem.op_index[name] for part in parts for name in problem.buffers[part].ops]
         if not buffer.resident and len({(problem.ops[i].task, problem.ops[i].tile) for i in users}) == 1:
             owned.add(b)
             for user in users[1:]:
@@ -348,6 +359,7 @@ def _groups(problem: Problem) -> tuple[list[int], list[list[int]], set[int]]:
     for i in problem.topological_order:
         members[group_of[i]].append(i)
     left = [len(set(b.ops)) for b in problem.buffers]
+    brought = _brought(problem)
     born: set[int] = set()
     peaks: list[list[int]] = []
     over = {one.new: one for one in problem.takeovers}
@@ -355,9 +367,9 @@ def _groups(problem: Problem) -> tuple[list[int], list[list[int]], set[int]]:
         live, profile = 0, []
         for i in group:
             mine = [b for b in problem.op_buffers[i] if b in owned]
-            fresh = [b for b in mine if b not in born]
+            fresh = [b for b in brought[i] if b in owned and b not in born]
             live += sum(problem.buffers[b].occupied_bytes for b in fresh)
-            born.update(mine)
+            born.update(fresh)
             saved = {over[b].old: b for b in fresh if b in over and over[b].op == i and left[over[b].old] == 1}
             profile.append(live - sum(problem.buffers[b].occupied_bytes for old, b in saved.items() if old in owned))
             for b in mine:

@@ -33,6 +33,7 @@ def turn_orders(problem: Problem) -> list[Turns]:
         b
         for b, buffer in enumerate(problem.buffers)
         if not buffer.resident
+        and buffer.part_of is None
         and buffer.occupied_bytes >= max(1, least)
         and len({(problem.ops[problem.op_index[o]].task, problem.ops[problem.op_index[o]].tile) for o in buffer.ops})
         > 1

@@ -36,7 +36,8 @@ class Placed(NamedTuple):
 
 
 def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
-    """Every buffer has one address: aligned, inside what is available, pinned where pinned.
+    """Every buffer has one address: aligned, inside what is available, pinned where pinned, right behind the part of
+    its range before it.
 
     What is alive at the start, or at the end, shares no bytes with what is alive then too.
     """
@@ -52,6 +53,7 @@ def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
             report("address_missing", (buffer.name,), f"buffer {buffer.name!r} has no address")
         else:
             _check_address(buffer, at, room[buffer.pool], report)
+    _check_parts(problem, plan, report)
     if not any(buffer.resident for buffer in problem.buffers):
         return
     for one, other in _sharing(_placed(problem, plan)):
@@ -59,6 +61,20 @@ def check_addresses(problem: Problem, plan: Plan, report: Report) -> None:
         if why is not None:
             text = f"buffers {one} and {other} share {_shared(one, other)} B, but {why}"
             report("resident_overlap", (one.buffer.name, other.buffer.name), text)
+
+
+def _check_parts(problem: Problem, plan: Plan, report: Report) -> None:
+    before: dict[str, Placed] = {}
+    for buffer in problem.buffers:
+        at = plan.addresses.get(buffer.name)
+        if buffer.part_of is None or at is None:
+            continue
+        here = Placed(buffer, at, at + buffer.occupied_bytes)
+        last = before.get(buffer.part_of)
+        if last is not None and last.high != at:
+            text = f"buffer {here} does not begin where the part of {buffer.part_of!r} before it ends, {last}"
+            report("address_part", (last.buffer.name, buffer.name), text)
+        before[buffer.part_of] = here
 
 
 def _never_apart(one: Buffer, other: Buffer) -> str | None:

@@ -60,8 +60,8 @@ class ModeDraft:
 class OpDraft:
     """One op; ``after`` and ``buffers`` are names inside the task, ``in_place`` those of its buffers it overwrites.
 
-    ``may_overwrite`` are pairs of its buffers: the first may take the address of the second. ``regions`` are what it
-    touches in DDR.
+    ``may_overwrite`` are pairs of its buffers: the first may take the address of the second. ``frees`` are buffers and
+    how many bytes more of their low end nobody needs after it. ``regions`` are what it touches in DDR.
     """
 
     name: str
@@ -75,6 +75,7 @@ class OpDraft:
     regions: tuple[Region, ...] = ()
     in_place: tuple[str, ...] = ()
     may_overwrite: tuple[tuple[str, str], ...] = ()
+    frees: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def explain(
 def _conflict(problem: Problem, rule: Rule, found: Shortfall, decider: Decider, seconds: float) -> Conflict:
     """Return a smallest conflict, looked for first among the groups that arithmetic is about."""
     groups = groups_of(problem, rule)
-    named = [group for group in groups if _about(found, group)]
+    named = [group for group in groups if _about(problem, found, group)]
     few = 0 < len(named) <= MOST_GROUPS
     if few and decider.decide(keeping(problem, named), rule, seconds / 4).verdict == "infeasible":
         return smallest_conflict(problem, rule, named, decider, seconds)
@@ -76,9 +76,12 @@ def _conflict(problem: Problem, rule: Rule, found: Shortfall, decider: Decider, 
     return smallest_conflict(problem, rule, groups, decider, seconds)
 
 
-def _about(found: Shortfall, group: Group) -> bool:
+def _about(problem: Problem, found: Shortfall, group: Group) -> bool:
     """Whether a shortfall of arithmetic can be about ``group``."""
     holders = {name for name, _, _ in found.holders}
+    for buffer, parts in problem.buffers_as_one:
+        names = {buffer.name, *(problem.buffers[b].name for b in parts)}
+        holders |= set() if names.isdisjoint(holders) else names
     if found.kind in ("bytes", "largest_gap", "pin"):
         return group.kind == "scratchpad" or (group.kind in ("buffer", "pin") and group.names[0] in holders)
     if found.kind in ("units", "channel"):
@@ -95,7 +98,7 @@ def _about(found: Shortfall, group: Group) -> bool:
 def _tasks(problem: Problem, members: Sequence[Group]) -> set[str]:
     """Return the tasks whose ops use a buffer in conflict."""
     held = {g.names[0] for g in members if g.kind == "buffer"}
-    users = {name for b in problem.buffers if b.name in held for name in b.ops}
+    users = {name for b, _ in problem.buffers_as_one if b.name in held for name in b.ops}
     return {op.task for op in problem.ops if op.name in users}
 
 
@@ -117,7 +120,7 @@ def _told(problem: Problem, found: Shortfall, conflict: Conflict, levers: Sequen
         more = f"; and {len(members) - IN_MESSAGE} more" if len(members) > IN_MESSAGE else ""
         message = f"no {searched} exists: these exclude each other: {named}{more}"
     advice = [lever.text for lever in levers if lever.outcome != "infeasible"][:2]
-    buffers = {b.name: b for b in problem.buffers}
+    buffers = {b.name: b for b, _ in problem.buffers_as_one}
     held = [buffers[m.names[0]] for m in members if m.kind == "buffer"]
     holders = tuple(Holder(buffer=n, size_bytes=s, address=a) for n, s, a in found.holders)
     return Infeasibility(

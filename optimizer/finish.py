@@ -124,7 +124,7 @@ def _notes(problem: Problem, rule: Rule, decision: Decision, makespan: Moment, b
     """Return what arithmetic says of a scratchpad that never acts, or of one that takes the overlap away."""
     at = 0
     problem = problem.per_pool[0][1]
-    for buffer in sorted(problem.buffers, key=lambda b: (-b.align_bytes, -b.occupied_bytes)):
+    for buffer in sorted((b for b, _ in problem.buffers_as_one), key=lambda b: (-b.align_bytes, -b.occupied_bytes)):
         at = -(-at // buffer.align_bytes) * buffer.align_bytes + buffer.occupied_bytes
     available = problem.scratchpad.available_bytes
     if not 0 < at <= available or any(b.address is not None for b in problem.buffers):

@@ -53,7 +53,7 @@ def in_words(problem: Problem, group: Group) -> str:
         ticks = problem.ops[problem.op_index[name]].deadline_ticks
         return f"the deadline of op {quoted} at {problem.in_words(ticks or 0)}"
     if group.kind in ("buffer", "pin"):
-        buffer = next(b for b in problem.buffers if b.name == name)
+        buffer = next(b for b in (*problem.buffers, *(b for b, _ in problem.buffers_as_one)) if b.name == name)
         if group.kind == "pin":
             return f"the pin of buffer {quoted} at {buffer.address}"
         return f"the {buffer.occupied_bytes:,} B of buffer {quoted}"
@@ -96,7 +96,7 @@ def groups_of(problem: Problem, rule: Rule = "none") -> tuple[Group, ...]:
     sized = [b for b in problem.buffers if b.occupied_bytes or b.address is not None]
     found += [Group("scratchpad")] if any(b.pool is None for b in sized) else []
     found += [Group("pool", (pool.name,)) for pool in problem.pools if any(b.pool == pool.name for b in sized)]
-    found += [Group("buffer", (b.name,)) for b in sized]
+    found += [Group("buffer", (name,)) for name in dict.fromkeys(b.part_of or b.name for b in sized)]
     found += [Group("pin", (b.name,)) for b in problem.buffers if b.address is not None]
     found += [Group("deadline", (op.name,)) for op in problem.ops if op.deadline_ticks is not None]
     return tuple(found)
@@ -115,7 +115,8 @@ def keeping(problem: Problem, kept: Iterable[Group]) -> Problem:
     keep = set(kept)
     engines = {engine.name for engine in problem.engines if Group("engine", (engine.name,)) in keep}
     modes = _Modes(problem, engines, {g.names[0] for g in keep if g.kind == "channel"})
-    buffers = still_overwriting(_pinned(b, keep) for b in problem.buffers if Group("buffer", (b.name,)) in keep)
+    told = {g.names[0] for g in keep if g.kind == "buffer"}
+    buffers = still_overwriting(_pinned(b, keep) for b in problem.buffers if (b.part_of or b.name) in told)
     edges = tuple(e for e in problem.precedences if _kept_edge(problem, e, keep))
     deadlines = {g.names[0] for g in keep if g.kind == "deadline"}
     concerned = _concerned(problem, deadlines, buffers, edges)

@@ -130,8 +130,11 @@ def shortfall_message(problem: Problem, found: Shortfall, what: str | None = Non
 def _at_an_edge(problem: Problem, found: Shortfall) -> str:
     """Return what needs bytes while no op runs."""
     held = {name for name, _, _ in found.holders}
-    lives = {buffer.resident for buffer in problem.buffers if buffer.name in held} - {True, False}
+    buffers = [*((buffer, 1) for buffer in problem.buffers), *((b, len(parts)) for b, parts in problem.buffers_as_one)]
+    lives = {buffer.resident for buffer, _ in buffers if buffer.name in held} - {True, False}
     if not lives:
+        if any(held == {buffer.name} and parts > 1 and not buffer.resident for buffer, parts in buffers):
+            return f"buffer {found.holders[0][0]!r}"
         return "the resident buffers"
     return "what is alive from the start" if "from_start" in lives else "what is alive at the end"
 

@@ -78,7 +78,7 @@ class Levers:
         elif found.kind == "channel":
             yield Lever(text="use contention fluid, or give it a mode with a lower demand")
         elif found.kind == "largest_gap":
-            wanted = next(b for b in self.problem.buffers if b.name == found.holders[0][0])
+            wanted = self._buffers[found.holders[0][0]]
             yield self._resized(
                 f"the largest that fits is {format_bytes(largest_size(wanted, found.have))}", wanted, found.have
             )
@@ -105,6 +105,11 @@ class Levers:
                 yield self._unpinned(group.names[0])
             elif group.kind == "engine" and group.names[0] not in self.problem.shares:
                 yield self._one_more(group.names[0], found)
+
+    @property
+    def _buffers(self) -> dict[str, Buffer]:
+        """Buffers by their names, and ranges by theirs."""
+        return {b.name: b for b in (*self.problem.buffers, *(b for b, _ in self.problem.buffers_as_one))}
 
     @property
     def _left(self) -> float:
@@ -141,10 +146,10 @@ class Levers:
 
     def _smaller(self, found: Shortfall) -> Iterator[Lever]:
         """Levers of an op whose buffers do not fit together: smaller ones, or pieces."""
-        buffers = {b.name: b for b in self.problem.buffers}
+        buffers = self._buffers
         own = [buffers[name] for name, _, _ in found.holders if not buffers[name].resident]
         held = {name for name, _, _ in found.holders}
-        there = [b for b in buffers.values() if b.pool == buffers[found.holders[0][0]].pool]
+        there = [b for b in self.problem.buffers if b.pool == buffers[found.holders[0][0]].pool]
         room = found.have - sum(b.occupied_bytes for b in there if b.always or (b.resident and b.name in held))
         pieces = pieces_needed(own, room)
         if pieces is None:
@@ -169,13 +174,18 @@ class Levers:
         yield self._solved(f"{what} into {2 * pieces} pieces", self._cut(names, 2 * pieces))
 
     def _cut(self, names: list[str], pieces: int) -> Problem | None:
-        users = {op for b in self.problem.buffers if b.name in names for op in b.ops}
+        users = {op for b in self._buffers.values() if b.name in names for op in b.ops}
         return cut(self.problem, names, pieces) if len(users) * pieces <= MOST_OPS else None
 
     def _resized(self, text: str, buffer: Buffer, room: int) -> Lever:
-        smaller = buffer.model_copy(update={"size_bytes": largest_size(buffer, room)})
-        buffers = tuple(smaller if b is buffer else b for b in self.problem.buffers)
-        return self._solved(text, with_parts(self.problem, buffers=buffers))
+        left, buffers = largest_size(buffer, room), []
+        for b in self.problem.buffers:
+            if buffer.name in (b.name, b.part_of):
+                # Of a range in parts the low ones stay.
+                b = b.model_copy(update={"size_bytes": max(0, min(left, b.size_bytes)) if b.part_of else left})
+                left -= b.occupied_bytes
+            buffers.append(b)
+        return self._solved(text, with_parts(self.problem, buffers=tuple(buffers)))
 
     def _with_bytes(self, available: int) -> Problem:
         pad = Scratchpad(

@@ -38,6 +38,7 @@ from hexloom.formulations.problem import (
 from hexloom.hwmodels import cost
 from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.draft import check_count, in_class
+from hexloom.optimizer.drains import in_parts, parts_of
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.hazard_orders import in_order
 from hexloom.optimizer.kernels import Explicit
@@ -153,8 +154,9 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
                 accesses.append(Access(ops=(name,), regions=op.regions))
         accesses += _overwritten(draft, prefix)
         over = {new: prefix + old for op in draft.ops for new, old in op.may_overwrite}
-        buffers += [
-            Buffer(
+        drains = parts_of(task, draft)
+        for b in draft.buffers:
+            declared = Buffer(
                 name=prefix + b.name,
                 size_bytes=b.size_bytes,
                 ops=tuple(users[b.name]),
@@ -165,8 +167,7 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
                 overwrites=over.get(b.name),
                 pool=b.pool,
             )
-            for b in draft.buffers
-        ]
+            buffers += in_parts(declared, drains.get(b.name, ()), prefix)
     buffers += _reserved(workload, machine, ops)
     _check_pools(workload, buffers)
     engines = engines_of(workload, machine, ops)

@@ -38,6 +38,9 @@ def cut(problem: Problem, names: Collection[str], pieces: int) -> Problem:
     Part k of an op uses part k of these buffers and follows part k of what it followed. Its work is an equal part,
     rounded up to ticks; overheads are paid by every part.
     """
+    # A range is cut as a whole.
+    ranges = {b.part_of for b in problem.buffers if b.part_of is not None and (b.name in names or b.part_of in names)}
+    names = {b.name for b in problem.buffers if b.name in names or b.part_of in ranges}
     users = {op for b in problem.buffers if b.name in names for op in b.ops}
 
     def parts(name: str) -> list[str]:
@@ -60,6 +63,7 @@ def cut(problem: Problem, names: Collection[str], pieces: int) -> Problem:
             continue
         for k in range(pieces):
             changed = {"name": f"{b.name}#{k}", "size_bytes": -(-b.size_bytes // pieces), "address": None}
+            changed |= {} if b.part_of is None else {"part_of": f"{b.part_of}#{k}"}
             buffers.append(b.model_copy(update={**changed, "ops": tuple(f"{name}#{k}" for name in b.ops)}))
     return with_parts(problem, ops=tuple(ops), precedences=tuple(edges), buffers=still_overwriting(buffers))
 

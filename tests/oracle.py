@@ -103,7 +103,29 @@ def optimum(problem: Problem, state_limit: int = STATE_LIMIT, *, rigid: bool = F
     OracleLimit
         After ``state_limit`` states.
     """
-    return _Search(problem, state_limit, rigid).run()
+    found = [_Search(placed, state_limit, rigid).run() for placed in ranges_pinned(problem)]
+    return min((witness for witness in found if witness is not None), key=lambda witness: witness.ticks, default=None)
+
+
+def ranges_pinned(problem: Problem) -> Iterator[Problem]:
+    """Yield the problem with every range in parts at each address that it can have, all parts pinned there."""
+    names = sorted({b.part_of for b in problem.buffers if b.part_of is not None})
+    choices = []
+    for name in names:
+        parts = [b for b in problem.buffers if b.part_of == name]
+        last = room_of(problem, parts[0]) - sum(size(b) for b in parts)
+        begins = range(0, last + 1, parts[0].align_bytes)
+        choices.append([at for at in begins if parts[0].address in (None, at)])
+    for chosen in product(*choices):
+        ends = dict(zip(names, chosen, strict=True))
+        buffers = []
+        for b in problem.buffers:
+            if b.part_of is None:
+                buffers.append(b)
+            else:
+                buffers.append(b.model_copy(update={"part_of": None, "address": ends[b.part_of]}))
+                ends[b.part_of] += size(b)
+        yield problem.changed(buffers=tuple(buffers))
 
 
 class _Search:

@@ -185,6 +185,10 @@ def _address_faults(problem: Problem, plan: Plan) -> list[str]:
             found.append(f"{buffer.name} may not lie at {at}")
         if at < 0 or at + size(buffer) > room_of(problem, buffer):
             found.append(f"{buffer.name} ends at {at + size(buffer)}, beyond {room_of(problem, buffer)}")
+    for k, buffer in enumerate(problem.buffers):
+        before = [b for b in problem.buffers[:k] if b.part_of is not None and b.part_of == buffer.part_of]
+        if before and plan.addresses[buffer.name] != plan.addresses[before[-1].name] + size(before[-1]):
+            found.append(f"{buffer.name} does not lie right behind {before[-1].name}")
     return found
 
 

@@ -167,6 +167,19 @@ def scratchpad_buffers(draw: DrawFn, names: Sequence[str], most: int) -> tuple[t
 
 
 @st.composite
+def in_ranges(draw: DrawFn, buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    """Sometimes the first buffers that can are parts of one range."""
+    over = {name for b in buffers if b.overwrites is not None for name in (b.name, b.overwrites)}
+    parts = [b for b in buffers if b.name not in over and b.ops][: draw(st.sampled_from((0, 0, 0, 2, 3)))]
+    if len(parts) < 2:
+        return buffers
+    rest = {"resident": parts[0].resident, "pool": parts[0].pool, "align_bytes": 1, "address": None}
+    head = parts[0].model_copy(update={"part_of": "range"})
+    changed = {b.name: b.model_copy(update={**rest, "part_of": "range"}) for b in parts[1:]} | {head.name: head}
+    return tuple(changed.get(b.name, b) for b in buffers)
+
+
+@st.composite
 def overwriting(draw: DrawFn, buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
     """Sometimes a buffer may take the address of a larger one that a common op reads."""
     found = list(buffers)
@@ -241,6 +254,7 @@ def with_channels(
             )
             for b in buffers
         )
+    buffers = draw(in_ranges(buffers))
     return Problem(
         engines=engines,
         channels=channels,
@@ -284,6 +298,73 @@ def held_through(draw: DrawFn) -> Problem:
         precedences=tuple(edges),
         buffers=tuple(buffers),
         scratchpad=Scratchpad(total_bytes=draw(st.integers(5, 9))),
+        entry_ticks=draw(st.sampled_from((0, 0, 2))),
+    )
+
+
+@st.composite
+def draining(draw: DrawFn) -> Problem:
+    """One or two ranges that are filled, and read bit by bit from one end, beside buffers that could use what is free.
+
+    Parts need not free in their order, and not every reader needs the rest.
+    """
+    engines = (
+        *(Engine(name=f"w{k}", units=draw(st.integers(1, 2))) for k in range(2)),
+        Engine(name="ddr", kind="pipe"),
+    )
+    ops: list[Op] = []
+    edges: list[Precedence] = []
+    buffers: list[Buffer] = []
+
+    def op(name: str, *, moves: bool = False) -> str:
+        ticks = draw(st.sampled_from((1, 2, 3, 3, 0)))
+        if moves:
+            dma = Dma(owner_engine="w0", owner_unit=0, issue_ticks=draw(st.sampled_from((0, 1))))
+            mode = Mode(uses=(Use(engine="ddr", ticks=ticks),), latency_ticks=ticks, dma=dma)
+        else:
+            engine = draw(st.sampled_from(engines[:2])).name
+            mode = Mode(uses=(Use(engine=engine, ticks=ticks),), latency_ticks=ticks + draw(st.sampled_from((0, 0, 1))))
+        ops.append(Op(name=name, task=name[0], tile=draw(st.integers(0, 1)), modes=(mode,)))
+        return name
+
+    for range_ in "ab"[: draw(st.sampled_from((1, 1, 2)))]:
+        fill = op(f"{range_}fill", moves=draw(st.integers(0, 3)) == 3)
+        steps = [op(f"{range_}{k}") for k in range(draw(st.integers(1, 3 if len(ops) == 1 else 1)))]
+        edges += [Precedence(before=fill, after=step) for step in steps]
+        if draw(st.booleans()):
+            edges += [Precedence(before=one, after=other) for one, other in pairwise(steps)]
+        resident = draw(st.sampled_from((False, False, False, "from_start", "to_end", True)))
+        pin = draw(st.sampled_from((None, None, None, 0, 2)))
+        for k in range(len(steps) + 1):
+            users = (fill, *steps[: k + 1]) if draw(st.integers(0, 5)) else draw(st.permutations(steps))[:2]
+            buffers.append(
+                Buffer(
+                    name=f"{range_}[{k}]",
+                    size_bytes=draw(st.sampled_from((1, 1, 2, 3, 0))),
+                    ops=tuple(users),
+                    align_bytes=draw(st.sampled_from((1, 1, 2))) if k == 0 else 1,
+                    granule_bytes=draw(st.sampled_from((1, 1, 1, 2))),
+                    address=pin if k == 0 else None,
+                    resident=resident,
+                    part_of=range_,
+                )
+            )
+    for k in range(draw(st.integers(0, 2))):
+        users = [op(f"x{k}")] if len(ops) < 6 else []
+        users += draw(st.lists(st.sampled_from([o.name for o in ops]), max_size=1))
+        buffers.append(
+            Buffer(name=f"y{k}", size_bytes=draw(st.integers(1, 3)), ops=tuple(dict.fromkeys(users)), align_bytes=1)
+        )
+    pools = draw(st.sampled_from(((), (), (), (Pool(name="near", total_bytes=5),))))
+    place = {b.part_of or b.name: draw(st.sampled_from((None, "near"))) if pools else None for b in buffers}
+    buffers = [b.model_copy(update={"pool": place[b.part_of or b.name]}) for b in buffers]
+    return Problem(
+        engines=engines,
+        ops=tuple(ops),
+        precedences=tuple(edges),
+        buffers=tuple(sorted(buffers, key=lambda b: b.part_of or "") if draw(st.booleans()) else buffers),
+        scratchpad=Scratchpad(total_bytes=draw(st.integers(4, 10))),
+        pools=pools,
         entry_ticks=draw(st.sampled_from((0, 0, 2))),
     )
 

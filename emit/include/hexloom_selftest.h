@@ -357,6 +357,7 @@ static hexloom_verdict hexloom_check_overlaps(const hexloom_walk *w) {
       const hexloom_buffer *b = &v->buffers[k];
       if (a->binding != b->binding || a->offset >= b->offset + b->bytes || b->offset >= a->offset + a->bytes) continue;
       if (a->bytes == 0u || b->bytes == 0u) continue;
+      if (((a->flags | b->flags) & HEXLOOM_BUFFER_IN_PARTS) != 0u) continue; /* its parts are looked at */
       if (((a->flags | b->flags) & HEXLOOM_BUFFER_RESIDENT) != 0u) {
         const int idle_a = w->first_use[i] == HEXLOOM_NONE && (a->flags & HEXLOOM_BUFFER_RESIDENT) == 0u;
         const int idle_b = w->first_use[k] == HEXLOOM_NONE && (b->flags & HEXLOOM_BUFFER_RESIDENT) == 0u;
@@ -366,6 +367,31 @@ static hexloom_verdict hexloom_check_overlaps(const hexloom_walk *w) {
       if (!hexloom_hands_over(w, i, k) && !hexloom_hands_over(w, k, i))
         return hexloom_say("two buffers share addresses and may be alive together; the first is", i);
     }
+  return hexloom_say(NULL, 0u);
+}
+
+/* Whether every buffer in parts is covered by the parts behind it, of which each is used with it. */
+static hexloom_verdict hexloom_check_parts(const hexloom_walk *w) {
+  const hexloom_view *v = w->view;
+  uint32_t i, k, x, y;
+  for (i = 0; i < v->header->buffer_count; i++) {
+    const hexloom_buffer *whole = &v->buffers[i];
+    uint64_t at = whole->offset;
+    if ((whole->flags & HEXLOOM_BUFFER_IN_PARTS) == 0u) continue;
+    for (k = i + 1u; k < v->header->buffer_count; k++) {
+      const hexloom_buffer *part = &v->buffers[k];
+      if ((part->flags & HEXLOOM_BUFFER_PART) == 0u) break;
+      if (part->offset != at || part->binding != whole->binding) return hexloom_say("a part lies elsewhere", k);
+      at += part->bytes;
+    }
+    if (at != whole->offset + whole->bytes) return hexloom_say("the parts of a buffer do not cover it", i);
+    for (x = w->first_use[i]; x != HEXLOOM_NONE; x = w->next_use[x]) {
+      uint32_t used = 0u, p;
+      for (p = i + 1u; p < k; p++)
+        for (y = w->first_use[p]; y != HEXLOOM_NONE; y = w->next_use[y]) used += w->user[x] == w->user[y];
+      if (used == 0u) return hexloom_say("a task uses a buffer, but none of its parts", w->user[x]);
+    }
+  }
   return hexloom_say(NULL, 0u);
 }
 
@@ -380,6 +406,7 @@ static hexloom_verdict hexloom_selftest(const hexloom_view *view, uint32_t *memo
   if (verdict.problem == NULL) verdict = hexloom_check_tasks(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_queues(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_run(&walk);
+  if (verdict.problem == NULL) verdict = hexloom_check_parts(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_overlaps(&walk);
   return verdict;
 }

@@ -50,6 +50,8 @@
 #define HEXLOOM_BUFFER_FROM_START (4u) /* buffer flag: alive before the first task */
 #define HEXLOOM_BUFFER_TO_END (8u)     /* buffer flag: alive after the last task */
 #define HEXLOOM_BUFFER_OVERWRITES (16u) /* buffer flag: its first task reads what lies there, and overwrites it */
+#define HEXLOOM_BUFFER_IN_PARTS (32u) /* buffer flag: its parts follow in the map, and say which bytes are alive */
+#define HEXLOOM_BUFFER_PART (64u) /* buffer flag: bytes of the one in parts before it; a task lists its parts last */
 
 /* What the tables are. The checksum is the CRC-32 (reflected, 0xEDB88320) of this record with a checksum of zero,
  * followed by tasks, operands, waits, events, queues, entries, buffers and bindings. */

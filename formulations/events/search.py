@@ -113,7 +113,8 @@ def search_events(
     """Find the best event-driven plan that is shorter than ``incumbent``, or prove that there is none.
 
     ``evaluate`` simulates under the same ``rule``. ``rigid`` and ``none`` are one here: nothing slows an op. Where a
-    buffer may overwrite another one nothing is searched: a state does not know who lies on whom.
+    buffer may overwrite another one nothing is searched: a state does not know who lies on whom. Of ranges in parts
+    it counts the bytes; where their addresses are needed beyond packing what it finds, nothing is proven.
     """
     if problem.takeovers:
         return EventFound(incumbent, False, False, False, 0)
@@ -173,7 +174,7 @@ class _Search:
         self.count_bytes = self.offsets is None
         self._run()
         if self.unpacked < self.upper and not self.limit.stopped:
-            self.options = candidates(self.tables)
+            self.options = None if self.tables.problem.wholes else candidates(self.tables)
             if self.options is not None:
                 self.reached.clear()
                 self.unpacked = FAR

@@ -93,33 +93,36 @@ def cut(
     later = _later(times, free, begin)
     kept = free | {i for i in range(len(start)) if _meets(i, later, times, stretch)}
     placed = times.offsets or {}
-    for buffer in problem.buffers:
+    for b, buffer in enumerate(problem.buffers):
         users = [problem.op_index[name] for name in buffer.ops]
-        if not users or buffer.always or (max(known[u] for u in users) <= begin and not buffer.to_end):
-            continue
-        late = min(start[u] for u in users) >= reach + stretch.shift and not buffer.from_start
-        if late and kept.isdisjoint(users):
+        if not any(_matters(problem, one, times, stretch, kept) for one in _with_its_range(problem, b)):
             continue
         before = [u for u in users if u not in free and u not in later]
         behind = [u for u in users if u in later]
         kept |= {min(before, key=start.__getitem__)} if before else frozenset()
         kept |= {max(behind, key=known.__getitem__)} if behind else frozenset()
+        if b in problem.wholes and behind:
+            kept |= {min(behind, key=start.__getitem__)}
     ops = tuple(sorted(kept))
-    buffers = tuple(
+    here = {
         b
         for b, buffer in enumerate(problem.buffers)
         if buffer.always or any(problem.op_index[name] in kept for name in buffer.ops)
-    )
+    }
+    buffers = tuple(sorted(here.union(*(_with_its_range(problem, b) for b in here))))
     pinned = {b for b in buffers if b in placed and (b in firm or _keeps_address(problem, b, free, later, keep=keep))}
-    part = _coarse(_part(problem, times, ops, buffers, pinned))
-    place = {i: k for k, i in enumerate(ops)}
-    counted = frozenset(
-        k
-        for k, b in enumerate(buffers)
+    pinned = {b for b in buffers if not pinned.isdisjoint(_with_its_range(problem, b))}
+    waiting = {
+        b
+        for b in buffers
         if b not in placed
         and not problem.buffers[b].from_start
         and all(problem.op_index[name] in later for name in problem.buffers[b].ops)
-    )
+    }
+    waiting = {b for b in buffers if waiting.issuperset(_with_its_range(problem, b))}
+    part = _coarse(_part(problem, times, ops, buffers, pinned, waiting))
+    place = {i: k for k, i in enumerate(ops)}
+    counted = frozenset(k for k, b in enumerate(buffers) if b in waiting)
     window = Window(
         begin=begin,
         reach=reach,
@@ -135,6 +138,20 @@ def cut(
     rows = list(ops)
     sliced = HeadsTails(ht.head[rows], ht.duration[rows], ht.tail[rows])
     return Piece(part, sliced, window, ops, buffers)
+
+
+def _with_its_range(problem: Problem, b: int) -> tuple[int, ...]:
+    """Return the parts of the range of buffer ``b``, or ``b`` alone."""
+    return problem.wholes[b].parts if b in problem.wholes else (b,)
+
+
+def _matters(problem: Problem, b: int, times: FlatSolution, stretch: Stretch, kept: frozenset[int]) -> bool:
+    """Whether buffer ``b`` can be alive in the window, or lives with an op that is part of it."""
+    buffer, users = problem.buffers[b], [problem.op_index[name] for name in problem.buffers[b].ops]
+    if not users or buffer.always or (max(times.known[u] for u in users) <= stretch.begin and not buffer.to_end):
+        return False
+    late = min(times.start[u] for u in users) >= stretch.reach + stretch.shift and not buffer.from_start
+    return not (late and kept.isdisjoint(users))
 
 
 def _later(times: FlatSolution, free: frozenset[int], begin: int) -> set[int]:
@@ -154,7 +171,12 @@ def _meets(i: int, later: set[int], times: FlatSolution, stretch: Stretch) -> bo
 
 
 def _part(
-    problem: Problem, times: FlatSolution, ops: tuple[int, ...], buffers: tuple[int, ...], pinned: set[int]
+    problem: Problem,
+    times: FlatSolution,
+    ops: tuple[int, ...],
+    buffers: tuple[int, ...],
+    pinned: set[int],
+    waiting: set[int],
 ) -> Problem:
     names = {problem.ops[i].name for i in ops}
     placed = times.offsets or {}
@@ -175,6 +197,8 @@ def _part(
                 update={
                     "ops": tuple(name for name in problem.buffers[b].ops if name in names),
                     "address": placed[b] if b in pinned else problem.buffers[b].address,
+                    # Parts that have their places need not be told to lie beside each other.
+                    "part_of": None if b in pinned or b in waiting else problem.buffers[b].part_of,
                 }
             )
             for b in buffers
@@ -193,9 +217,13 @@ def _coarse(problem: Problem) -> Problem:
     if common <= 1 or any(common % b.align_bytes for b in problem.buffers):
         return problem
     whole = problem.scratchpad.available_bytes // common * common
+    beside = {b for b, of in problem.wholes.items() if b != of.head}
     return problem.model_copy(
         update={
-            "buffers": tuple(b.model_copy(update={"align_bytes": common}) for b in problem.buffers),
+            "buffers": tuple(
+                b if k in beside else b.model_copy(update={"align_bytes": common})
+                for k, b in enumerate(problem.buffers)
+            ),
             "scratchpad": Scratchpad(total_bytes=whole),
         }
     )

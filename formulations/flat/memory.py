@@ -130,7 +130,7 @@ def add_addresses(
     """Ensure that no two buffers overlap in time and address; return the address of each in units of its alignment.
 
     ``align * unit <= available - size``; pinned buffers are fixed, resident ones live for longer than the horizon.
-    What lies in different pools never overlaps.
+    What lies in different pools never overlaps. Parts of a range keep their distances: ``at(part) = at(head) + shift``.
     """
     alive = {life.buffer: life.interval for life in lives}
     units: dict[int, cp_model.IntVar] = {}
@@ -154,25 +154,32 @@ def _addresses_in(
     upper: int,
 ) -> dict[int, cp_model.IntVar]:
     rows: list[cp_model.IntervalVar] = []
-    columns: list[cp_model.IntervalVar] = []
+    column: dict[int, cp_model.IntervalVar] = {}
     units: dict[int, cp_model.IntVar] = {}
     for b in buffers:
         buffer = problem.buffers[b]
-        size = buffer.occupied_bytes
-        if size == 0 or not (buffer.always or b in alive):
+        size, whole = buffer.occupied_bytes, problem.wholes.get(b)
+        idle = size == 0 or not (buffer.always or b in alive)
+        if idle and whole is None:
             continue
-        top = (available - size) // buffer.align_bytes
+        top = max(0, (available - size) // buffer.align_bytes)
         unit = model.new_int_var(0, top, f"unit:{buffer.name}")
         if buffer.address is not None:
             model.add(unit == buffer.address // buffer.align_bytes)
+        if size > available:
+            model.add_bool_or([])
+        if whole is not None and b != whole.head:
+            head = units[whole.head] * problem.buffers[whole.head].align_bytes
+            model.add(unit == head + whole.shifts[whole.parts.index(b)])
         units[b] = unit
-        columns.append(model.new_fixed_size_interval_var(unit * buffer.align_bytes, size, f"at:{buffer.name}"))
+        if idle:
+            continue
+        column[b] = model.new_fixed_size_interval_var(unit * buffer.align_bytes, size, f"at:{buffer.name}")
         # What has no length at the edge of a life does not overlap it: what is resident has no edge in sight.
         row = alive[b] if b in alive else model.new_fixed_size_interval_var(-1, upper + 2, f"all:{buffer.name}")
         rows.append(row)
-    model.add_no_overlap_2d(rows, columns)
+    model.add_no_overlap_2d(rows, list(column.values()))
     # Two lives of no length never overlap, but an op needs all its buffers at once.
-    column = dict(zip(units, columns, strict=True))
     for i, op in enumerate(problem.ops):
         mine = [b for b in problem.op_buffers[i] if b in column]
         if len(mine) < 2 or not any(mode.duration_ticks == 0 for mode in op.modes):

@@ -88,6 +88,10 @@ def _engines(problem: Problem, solution: FlatSolution) -> Iterator[str]:
 def _scratchpad(problem: Problem, solution: FlatSolution) -> Iterator[str]:
     for mine, view in problem.per_pool:
         yield from _pool(problem, solution, mine, view.scratchpad.available_bytes)
+    for b, whole in problem.wholes.items() if solution.offsets is not None else ():
+        at = (solution.offsets or {}).get(b)
+        if at is None or at - whole.shifts[whole.parts.index(b)] != (solution.offsets or {}).get(whole.head):
+            yield f"buffer {problem.buffers[b].name!r} does not lie behind the part of {whole.name!r} before it"
 
 
 def _pool(problem: Problem, solution: FlatSolution, buffers: Sequence[int], available: int) -> Iterator[str]:

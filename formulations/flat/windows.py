@@ -199,7 +199,9 @@ class WindowSearch:
         return times
 
     def _tiles(self, b: int) -> int:
-        users = [self.problem.ops[self.problem.op_index[name]] for name in self.problem.buffers[b].ops]
+        whole = self.problem.wholes.get(b)
+        parts = [self.problem.buffers[part] for part in ((b,) if whole is None else whole.parts)]
+        users = [self.problem.ops[self.problem.op_index[name]] for part in parts for name in part.ops]
         return len({(op.task, op.tile) for op in users})
 
     def _life(self, times: FlatSolution, b: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from hexloom.formulations.packing.fixed_times import pack
 from hexloom.formulations.packing.gaps import highest_gap, is_free, lowest_gap
 
 if TYPE_CHECKING:
+    from hexloom.formulations.parts import Whole
     from hexloom.formulations.problem import Problem
 
 
@@ -55,7 +56,13 @@ class Allocator:
         return self._capacity if at is None else at + buffer.occupied_bytes
 
     def place(self, b: int, floor: int = 0) -> bool:
-        """Give buffer ``b`` its address, at ``floor`` or above if it is free; False when there is no gap now."""
+        """Give buffer ``b`` its address, at ``floor`` or above if it is free; False when there is no gap now.
+
+        The first part of a range brings all others that are ever used with it.
+        """
+        whole = self._problem.wholes.get(b)
+        if whole is not None:
+            return not self._live.keys().isdisjoint(whole.parts) or self._place_whole(whole, floor)
         buffer = self._problem.buffers[b]
         taken = [*self._live.values(), (0, floor)] if floor and buffer.address is None else list(self._live.values())
         at = buffer.address
@@ -72,9 +79,23 @@ class Allocator:
         size = self._problem.buffers[b].occupied_bytes
         if not is_free(at, size, self._live.values(), self._capacity):
             return False
-        self.offsets[b] = at
+        whole = self._problem.wholes.get(b)
+        self.offsets.update({b: at} if whole is None else whole.placed(b, at))
         if size:
             self._live[b] = (at, at + size)
+        return True
+
+    def _place_whole(self, whole: Whole, floor: int) -> bool:
+        head = self._problem.buffers[whole.head]
+        at = head.address
+        if at is None:
+            at = lowest_gap(whole.size, head.align_bytes, [*self._live.values(), (0, floor)], self._capacity)
+        if at is None or not is_free(at, whole.size, self._live.values(), self._capacity):
+            return False
+        for b, place in whole.placed(whole.head, at).items():
+            if self._problem.buffers[b].ops or self._problem.buffers[b].always:
+                self.put(b, place)
+        self.offsets.update(whole.placed(whole.head, at))
         return True
 
     def release(self, b: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hexloom.formulations.memory import Takeover
 from hexloom.formulations.packing.block import Block, blocks_of
 from hexloom.formulations.packing.first_fit import ORDERS, neighbours, ordered, place_in_order
+from hexloom.formulations.packing.rigid import pack_rigid
 from hexloom.formulations.packing.views import ViewSearch
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def pack_over(problem: Problem, lifetimes: Sequence[Lifetime], taken: Sequence[T
         blocks[new] = Block(0, 0, 0)
         if blocks[first].pin is not None and (blocks[first].pin or 0) % blocks[first].align:
             return None
-    offsets = _packed(blocks, problem.scratchpad.available_bytes)
+    offsets = _packed(blocks, problem)
     return None if offsets is None else tuple(offsets[first] for first in home)
 
 
@@ -67,11 +68,11 @@ def pack(problem: Problem, lifetimes: Sequence[Lifetime]) -> tuple[int, ...] | N
     """Return an offset for every buffer, or None when none was found.
 
     First fit in each of its orders, pinned buffers first; then the exact search for a short time, which for few
-    buffers comes to its end: then None means that there is no packing.
+    buffers comes to its end: then None means that there is no packing. Where buffers are in parts, None says nothing.
     """
     if problem.pools:
         return _per_pool(problem, lifetimes, ())
-    return _packed(blocks_of(problem.buffers, lifetimes), problem.scratchpad.available_bytes)
+    return _packed(blocks_of(problem.buffers, lifetimes), problem)
 
 
 def _per_pool(problem: Problem, lifetimes: Sequence[Lifetime], taken: Sequence[Takeover]) -> tuple[int, ...] | None:
@@ -87,7 +88,10 @@ def _per_pool(problem: Problem, lifetimes: Sequence[Lifetime], taken: Sequence[T
     return tuple(found)
 
 
-def _packed(blocks: list[Block], capacity: int) -> tuple[int, ...] | None:
+def _packed(blocks: list[Block], problem: Problem) -> tuple[int, ...] | None:
+    capacity = problem.scratchpad.available_bytes
+    if problem.wholes:
+        return pack_rigid(blocks, problem.wholes, capacity)
     beside = neighbours(blocks)
     for name in ORDERS:
         offsets = place_in_order(blocks, beside, capacity, ordered(blocks, name))

@@ -158,7 +158,12 @@ class _Unroller:
                 raise InvalidInputError(
                     f"{where}: {b!r} is in 'may_overwrite', but not one of its buffers; name it in both"
                 )
-        self.ops.append(replace(draft, regions=regions, in_place=tuple(overwritten), may_overwrite=over))
+        frees = tuple((b, n) for b, n in ((self._name(b, index), n) for b, n in spec.frees.items()) if b is not None)
+        for b, _ in frees:
+            if b not in buffers:
+                raise InvalidInputError(f"{where}: {b!r} is in 'frees', but not one of its buffers; name it in both")
+        draft = replace(draft, regions=regions, in_place=tuple(overwritten), may_overwrite=over, frees=frees)
+        self.ops.append(draft)
 
     def _name(self, text: str, index: dict[str, int]) -> str | None:
         below = False

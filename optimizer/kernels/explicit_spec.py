@@ -63,6 +63,10 @@ class OpSpec(Spec):
     ``buffers`` that it overwrites: it waits for all others that use them, but those that come after it anyway.
     ``may_overwrite`` (``{out: in}``, both in its ``buffers``): out may take the address of in, where it pays, if this
     op is then the last that uses in and the first that uses out.
+
+    ``frees`` (``{raw: 256KiB}``) are bytes of its ``buffers`` that nobody needs once this op, and those before it in
+    the file that free bytes of the same buffer, have ended: from the low end up, the next where the last ones end. Who
+    uses the buffer and frees nothing of it holds all of it.
     """
 
     name: Name
@@ -87,6 +91,7 @@ class OpSpec(Spec):
     in_place: tuple[Name, ...] = ()
     # Left out where it says nothing, so that digests stay what they were.
     may_overwrite: dict[Name, Name] = Field(default_factory=dict, exclude_if=lambda over: not over)
+    frees: dict[Name, Annotated[Bytes, Field(ge=1)]] = Field(default_factory=dict, exclude_if=lambda freed: not freed)
     reads: tuple[RegionSpec, ...] = ()
     writes: tuple[RegionSpec, ...] = ()
     scratch_bytes: Bytes = 0

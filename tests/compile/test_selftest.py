@@ -18,6 +18,7 @@ from unit.emit.randoms import random_schedule
 
 from hexloom.emit import records
 from hexloom.emit.files import write_emission
+from hexloom.emit.records import NONE
 from hexloom.emit.tables import Await, Entry, make_tables
 
 if TYPE_CHECKING:
@@ -85,6 +86,29 @@ def test_who_may_overwrite_is_told_from_who_may_not(judge: Callable[[Sequence[by
     small = replace(tables, buffers=(replace(tables.buffers[0], bytes=1024), *tables.buffers[1:]))
     shared = "two buffers share addresses and may be alive together; the first is"
     assert judge([sealed(tables), sealed(strict), sealed(small)]) == ["ok", shared, shared]
+
+
+def test_ranges_in_parts_are_watched_part_by_part(judge: Callable[[Sequence[bytes]], list[str]]) -> None:
+    schedules = [examples.draining(), *(random_schedule(seed, 20, parts=True) for seed in range(40))]
+    assert judge([make_tables(s).to_bytes() for s in schedules]) == ["ok"] * len(schedules)
+    tables = make_tables(schedules[0])
+    (whole,) = (k for k, b in enumerate(tables.buffers) if b.flags & records.BUFFER_IN_PARTS)
+    plain = [replace(b, flags=0) if k == whole else b for k, b in enumerate(tables.buffers)]
+    short = [replace(b, bytes=512) if k == whole + 1 else b for k, b in enumerate(tables.buffers)]
+    fewer = [replace(b, flags=0) if k == whole + 3 else b for k, b in enumerate(tables.buffers)]
+    unused = [replace(o, buffer=NONE) if o.buffer > whole else o for o in tables.operands]
+    found = judge(
+        [
+            *(sealed(replace(tables, buffers=tuple(rows))) for rows in (plain, short, fewer)),
+            sealed(replace(tables, operands=tuple(unused))),
+        ]
+    )
+    assert found == [
+        "two buffers share addresses and may be alive together; the first is",
+        "a part lies elsewhere",
+        "the parts of a buffer do not cover it",
+        "a task uses a buffer, but none of its parts",
+    ]
 
 
 def test_every_byte_counts(judge: Callable[[Sequence[bytes]], list[str]]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from in_process import InProcess
-from strategies import problems
+from strategies import draining, problems
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.feasibility import first_shortfall
@@ -39,8 +40,8 @@ def listed(problem: Problem) -> FlatSolution:
     )
 
 
-@settings(max_examples=25)
-@given(problems())
+@settings(max_examples=40)
+@given(st.one_of(problems(), draining()))
 def test_a_sweep_keeps_every_rule_and_is_no_longer(problem: Problem) -> None:
     times = listed(problem)
     assume(broken_rule(problem, times) is None)
@@ -50,7 +51,7 @@ def test_a_sweep_keeps_every_rule_and_is_no_longer(problem: Problem) -> None:
     assert swept.makespan <= times.makespan
 
 
-@given(problems())
+@given(st.one_of(problems(), draining()))
 def test_late_starts_keep_every_rule_and_the_makespan(problem: Problem) -> None:
     times = listed(problem)
     assume(broken_rule(problem, times) is None)

@@ -227,6 +227,29 @@ def back_to_back(count: int) -> Schedule:
     )
 
 
+def draining() -> Schedule:
+    """A load of 3 KiB that three steps read in turn, each giving 1 KiB free, in which the next but one writes."""
+    steps = ("read0", "read1", "read2")
+    ops = [Op(name="load", modes=(Mode(uses=(Use(engine="hmx", ticks=4),), latency_ticks=4),))]
+    ops += [Op(name=name, modes=(Mode(uses=(Use(engine="hvx", ticks=4),), latency_ticks=4),)) for name in steps]
+    problem = Problem(
+        name="draining",
+        engines=(HVX, HMX),
+        ops=tuple(ops),
+        precedences=tuple(Precedence(before=a, after=b) for a, b in itertools.pairwise(("load", *steps))),
+        buffers=(
+            *(
+                Buffer(name=f"raw[{k}]", size_bytes=1024, ops=("load", *steps[: k + 1]), part_of="raw")
+                for k in range(3)
+            ),
+            *(Buffer(name=f"out{k}", size_bytes=1024, ops=(step,)) for k, step in enumerate(steps)),
+            Buffer(name="late", size_bytes=1024, ops=("read1", "read2")),
+        ),
+        scratchpad=Scratchpad(total_bytes=5 * KIB),
+    )
+    return schedule_of(problem)
+
+
 def in_place() -> Schedule:
     """A load, and two steps of which each writes over what it reads: one address for all three."""
     ops = ("load", "scale", "shift")

@@ -22,11 +22,16 @@ ENGINES = (
 COMPUTING = {"hvx": 3, "hmx": 1, "spare": 2}
 
 
-def random_schedule(seed: int, most_ops: int = 14) -> Schedule:
-    """Return a schedule of the first random problem that has one; the same for the same seed."""
+def random_schedule(seed: int, most_ops: int = 14, *, parts: bool = False) -> Schedule:
+    """Return a schedule of the first random problem that has one; the same for the same seed.
+
+    With ``parts`` buffers of several ops are ranges in parts.
+    """
     rng = random.Random(seed)
     while True:
         problem = random_problem(rng, most_ops)
+        if parts:
+            problem = problem.changed(buffers=tuple(part for b in problem.buffers for part in drained(rng, b)))
         priorities = tuple(rng.random() for _ in problem.ops)
         if list_schedule(problem, Policy(priorities, (0,) * len(problem.ops))) is not None:
             return schedule_of(problem, f"random {seed}", priorities=priorities)
@@ -78,6 +83,25 @@ def random_problem(rng: random.Random, most_ops: int) -> Problem:
         pools=tuple(Pool(name=name, total_bytes=rng.choice((8, 12))) for name in pools if name),
         entry_ticks=rng.choice((0, 3)),
     )
+
+
+def drained(rng: random.Random, buffer: Buffer) -> list[Buffer]:
+    """Return a buffer of several ops in parts, of which each has one user more than the one below it."""
+    if len(buffer.ops) < 2:
+        return [buffer]
+    ops = rng.sample(buffer.ops, len(buffer.ops))
+    return [
+        buffer.model_copy(
+            update={
+                "name": f"{buffer.name}.{k}",
+                "size_bytes": rng.randint(0, 3),
+                "ops": tuple(ops[: k + 1]),
+                "align_bytes": buffer.align_bytes if k == 0 else 1,
+                "part_of": buffer.name,
+            }
+        )
+        for k in range(len(ops))
+    ]
 
 
 def life(rng: random.Random, used: bool) -> bool | str:

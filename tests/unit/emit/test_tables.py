@@ -247,6 +247,14 @@ def test_no_durations_break_a_random_schedule(seed: int) -> None:
     assert [wrong for k in range(12) for wrong in wrongs(schedule, tables, k)] == []
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_no_durations_break_a_schedule_with_ranges_in_parts(seed: int) -> None:
+    schedule = random_schedule(seed, parts=True)
+    assert check_schedule(schedule) == []
+    tables = make_tables(schedule)
+    assert [wrong for k in range(12) for wrong in wrongs(schedule, tables, k)] == []
+
+
 def test_no_durations_break_the_example(small: Schedule) -> None:
     tables = make_tables(small)
     assert [wrong for k in range(30) for wrong in wrongs(small, tables, k)] == []

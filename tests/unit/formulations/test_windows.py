@@ -185,3 +185,50 @@ def test_a_window_with_an_op_of_no_length_is_a_valid_model() -> None:
     options = FlatOptions(addresses=False, upper=9, lower=0, seconds=5, deterministic=True, seed=0, workers=1)
     model = model_of(Job(piece.problem, piece.heads_tails, options, None, window=piece.window))
     assert model.model.validate() == ""
+
+
+def drained(count: int, capacity: int) -> Problem:
+    """Per tile a load of 8 B, two steps that read half of it each, in turn, and work on what they write."""
+    ops, edges, buffers = [], [], []
+    for k in range(count):
+        ops += [on("lut", f"l{k}", 4, tile=k)]
+        for j in range(2):
+            ops += [on("hvx", f"r{k}.{j}", 2 + j, tile=k), on("hmx", f"m{k}.{j}", 3, tile=k)]
+            edges += [f"l{k}>r{k}.{j}", f"r{k}.{j}>m{k}.{j}"]
+            buffers.append(buffer(f"raw{k}.{j}", 4, f"l{k}", f"r{k}.0", *[f"r{k}.1"] * j, part_of=f"raw{k}"))
+            buffers.append(buffer(f"o{k}.{j}", 3 + j, f"r{k}.{j}", f"m{k}.{j}"))
+        edges.append(f"r{k}.0>r{k}.1")
+    return problem(*ops, after=" ".join(edges), buffers=tuple(buffers), capacity=capacity)
+
+
+def test_parts_of_a_range_are_cut_out_together() -> None:
+    """The range of the first tile stays where only its second step is solved anew, for the first part is over then."""
+    p = drained(2, 16)
+    times = one_after_the_other(p)
+    offsets = [0, 8, 4, 8, 0, 8, 4, 8]
+    times = replace(times, offsets=dict(enumerate(offsets)))
+    assert broken_rule(p, times) is None
+    stay = cut(p, lower_bounds(p).heads_tails, times, Stretch(frozenset({3, 4}), 9, 15, 0))
+    assert [(b.name, b.address, b.part_of) for b in stay.problem.buffers if b.name.startswith("raw")] == [
+        ("raw0.0", 0, None),
+        ("raw0.1", 4, None),
+    ]
+    moves = cut(p, lower_bounds(p).heads_tails, times, stretch_at(times, 0, 5))
+    assert [(b.name, b.address, b.part_of) for b in moves.problem.buffers if b.name.startswith("raw")] == [
+        ("raw0.0", None, "raw0"),
+        ("raw0.1", None, "raw0"),
+        ("raw1.0", 0, None),
+        ("raw1.1", 4, None),
+    ]
+    found = solved(p, times, stretch_at(times, 0, 10), keep=True)
+    assert broken_rule(p, found) is None
+    assert found.makespan < times.makespan
+
+
+@pytest.mark.parametrize("capacity", [12, 14])
+def test_windows_place_ranges_in_parts(capacity: int) -> None:
+    p = drained(9, capacity)
+    search = WindowSearch(InProcess(), p, lower_bounds(p), evaluate, 1.0, seed=0)  # type: ignore[arg-type]
+    best = search.run(Fraction(1, 10))
+    assert best is not None
+    assert check_plan(p, make_plan(p, best[0])) == []
