@@ -1,0 +1,201 @@
+"""Modulo scheduling: the smallest interval of a loop, every smaller one refuted; then the shortest iteration.
+
+Whether an interval does is not monotone in it, so that they are tried one by one, from the best bound on. Each is first
+asked with bytes counted only: what that refutes no rings of any length can save. Then addresses are given by first fit,
+and only where these do not fit is the model with addresses solved. Its rings of free depth have as many copies as are
+alive at once: more would be a longer unroll, and can help.
+
+References
+----------
+Rau, Iterative modulo scheduling, 1996. Eichenberger and Davidson, Efficient formulation for optimal modulo schedulers,
+PLDI 1997. Bytes modulo II are circular arcs, whose colouring may need more addresses than bytes are alive.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from hexloom.formulations.flat.guard import Guard
+from hexloom.formulations.periodic.bounds import impossible, least_ii, lower_bounds
+from hexloom.formulations.periodic.lives import addresses_are_complete
+from hexloom.formulations.periodic.model import ModuloAnswer, ModuloJob
+from hexloom.formulations.periodic.place import place
+
+if TYPE_CHECKING:
+    from hexloom.formulations.periodic.bounds import RateBound
+    from hexloom.formulations.periodic.loop import Loop
+    from hexloom.formulations.periodic.schedule import ModuloSchedule
+
+Tried = Literal["FEASIBLE", "INFEASIBLE", "UNKNOWN"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What became of one interval. ``by``: ``bytes`` (the model that only counts them) or ``addresses``."""
+
+    ii_ticks: int
+    status: Tried
+    by: Literal["bytes", "addresses"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuloResult:
+    """``OPTIMAL``: no smaller interval does; ``FEASIBLE``: some smaller ones were not decided in time.
+
+    ``INFEASIBLE``: none does up to the one at which an iteration is over before the next begins; ``reason`` says it.
+    ``UNKNOWN``: nothing was found in time. Every interval below ``lower_bound_ticks`` is refuted, by ``bounds`` or by
+    an attempt. ``length_ticks`` is from the first start to the last end of an iteration, ``length_proven`` whether no
+    schedule of this interval has a shorter one.
+    """
+
+    status: Literal["OPTIMAL", "FEASIBLE", "INFEASIBLE", "UNKNOWN"]
+    schedule: ModuloSchedule | None
+    lower_bound_ticks: int
+    bounds: tuple[RateBound, ...]
+    attempts: tuple[Attempt, ...]
+    reason: str = ""
+    length_ticks: int = 0
+    length_proven: bool = False
+
+    @property
+    def ii_ticks(self) -> int | None:
+        """The interval that was found."""
+        return None if self.schedule is None else self.schedule.ii_ticks
+
+    @property
+    def stages(self) -> int:
+        """How many iterations are under way at once at most."""
+        return 0 if self.schedule is None else -(-self.length_ticks // self.schedule.ii_ticks)
+
+
+def modulo_schedule(
+    loop: Loop,
+    seconds: float = 10.0,
+    *,
+    seed: int | None = None,
+    workers: int = 2,
+    shortest: bool = True,
+    guard: Guard | None = None,
+) -> ModuloResult:
+    """Return the modulo schedule of ``loop`` with the smallest interval that ``seconds`` allow to find.
+
+    Parameters
+    ----------
+    seed
+        With a seed the search is deterministic: one worker, and ``seconds`` are the solver's own.
+    shortest
+        Whether to look for the shortest iteration once the interval is known.
+    guard
+        The process to solve in; None starts one.
+    """
+    reason = impossible(loop)
+    if reason is not None:
+        return ModuloResult("INFEASIBLE", None, 1, (), (), reason)
+    if guard is not None:
+        return _Search(loop, seconds, seed, workers, guard).run(shortest)
+    with Guard() as own:
+        return _Search(loop, seconds, seed, workers, own).run(shortest)
+
+
+def length_of(loop: Loop, schedule: ModuloSchedule) -> int:
+    """Return the ticks from the first start of an iteration to its last end."""
+    ends = [schedule.starts[op.name] + op.latency_ticks for op in loop.ops]
+    return max(ends) - min(schedule.starts.values())
+
+
+class _Search:
+    def __init__(self, loop: Loop, seconds: float, seed: int | None, workers: int, guard: Guard) -> None:
+        self.loop, self.guard = loop, guard
+        self.job = ModuloJob(
+            loop, 1, addresses=False, shortest=False, seconds=seconds, seed=seed or 0, workers=workers,
+            deterministic=seed is not None,
+        )  # fmt: skip
+        self.left = seconds
+
+    def run(self, shortest: bool) -> ModuloResult:
+        bounds = lower_bounds(self.loop)
+        ii = lower = least_ii(bounds)
+        last = max(lower, self._sequential())
+        attempts: list[Attempt] = []
+        step, undecided = 1, False
+        while ii <= last and self.left > 0:
+            # An interval that is not decided in its part of the time is passed, in growing steps.
+            status, by, schedule = self._try(replace(self.job, ii=ii), self.left if ii == last else self.left / 4)
+            attempts.append(Attempt(ii, status, by))
+            if schedule is not None:
+                length, proven = length_of(self.loop, schedule), False
+                if shortest:
+                    schedule, length, proven = self._shorten(schedule)
+                word: Literal["OPTIMAL", "FEASIBLE"] = "FEASIBLE" if undecided else "OPTIMAL"
+                return ModuloResult(
+                    word, schedule, lower, bounds, tuple(attempts), length_ticks=length, length_proven=proven
+                )
+            undecided = undecided or status == "UNKNOWN"
+            if undecided:
+                step *= 2
+            else:
+                lower = ii + 1
+            ii = min(ii + step, last) if ii < last else last + 1
+        if undecided or ii <= last:
+            return ModuloResult("UNKNOWN", None, lower, bounds, tuple(attempts))
+        reason = (
+            f"loop {self.loop.name!r}: all intervals up to {last} ticks are refuted, at which iterations need not "
+            "overlap; give it more bytes or units, or shorten what it holds"
+        )
+        return ModuloResult("INFEASIBLE", None, lower, bounds, tuple(attempts), reason)
+
+    def _sequential(self) -> int:
+        """Return an interval in which the ops of an iteration fit one after the other."""
+        after = [op.latency_ticks for op in self.loop.ops]
+        for edge in self.loop.dependencies:
+            i = self.loop.op_index[edge.before]
+            after[i] = max(after[i], self.loop.delay_ticks(edge))
+        return sum(after)
+
+    def _try(
+        self, job: ModuloJob, seconds: float, limit: bool = True
+    ) -> tuple[Tried, Literal["bytes", "addresses"], ModuloSchedule | None]:
+        """Decide one interval; that there is nothing counts when a run without presolve says so too."""
+        for by in ("bytes", "addresses"):
+            asked = replace(job, addresses=by == "addresses", seconds=seconds)
+            word, schedule = self._ask(asked)
+            if word == "INFEASIBLE":
+                word, schedule = self._ask(replace(asked, presolve=False, seed=asked.seed + 1))
+                if by == "addresses" and word == "INFEASIBLE" and not addresses_are_complete(self.loop):
+                    return "UNKNOWN", by, None
+            if schedule is None:
+                return "INFEASIBLE" if word == "INFEASIBLE" else "UNKNOWN", by, None
+            placed = schedule if by == "addresses" else place(self.loop, schedule)
+            if placed is not None:
+                return "FEASIBLE", by, placed
+        raise AssertionError("the model with addresses gave none")
+
+    def _ask(self, job: ModuloJob) -> tuple[str, ModuloSchedule | None]:
+        job = replace(job, seconds=max(0.01, min(job.seconds, self.left)))
+        began = time.monotonic()
+        word, self.bound, answer = self.guard.run(job)
+        spent = time.monotonic() - began
+        if job.deterministic:
+            spent = answer.seconds if isinstance(answer, ModuloAnswer) else job.seconds
+        self.left -= spent
+        return word, None if answer is None else answer.schedule
+
+    def _shorten(self, schedule: ModuloSchedule) -> tuple[ModuloSchedule, int, bool]:
+        """Return the shortest iteration with the interval of ``schedule``, its length, and whether that is proven."""
+        best, length = schedule, length_of(self.loop, schedule)
+        job = replace(self.job, ii=schedule.ii_ticks, shortest=True)
+        for addresses in (False, True):
+            if self.left <= 0:
+                break
+            word, found = self._ask(replace(job, addresses=addresses, seconds=self.left / 2, hint=best.starts))
+            if found is None:
+                break
+            bound = length_of(self.loop, found) if word == "OPTIMAL" else self.bound
+            placed = found if addresses else place(self.loop, found)
+            if placed is not None and length_of(self.loop, placed) <= length:
+                best, length = placed, length_of(self.loop, placed)
+            if placed is not None or bound >= length:
+                return best, length, bound >= length
+        return best, length, False
