@@ -162,7 +162,7 @@ def _check_engines(loop: Loop, schedule: ModuloSchedule, iterations: Iterable[in
 
 
 def _check_channels(loop: Loop, schedule: ModuloSchedule, iterations: Iterable[int], report: Report) -> None:
-    """A channel moves what an iteration asks for in one interval; under ``rigid`` at no time is it asked for more."""
+    """Ensure that a channel moves in II what an iteration asks for; under ``rigid`` it is never asked for more."""
     for channel in loop.channels:
         holds = []
         for op in loop.ops:

@@ -104,7 +104,7 @@ def _units(loop: Loop, ii: int, starts: dict[str, int]) -> bool:
                     for j in range(k, period // ii, rings[i])  # noqa: B023
                     for t in range(use.ticks)
                 }
-                if not cells & busy and fits(at + 1, busy | cells):  # noqa: B023
+                if not cells & busy and fits(at + 1, busy | cells):
                     return True
             return False
 

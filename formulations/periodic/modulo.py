@@ -1,9 +1,10 @@
 """Modulo scheduling: the smallest interval of a loop, every smaller one refuted; then the shortest iteration.
 
 Whether an interval does is not monotone in it, so that they are tried one by one, from the best bound on. Each is first
-asked with bytes counted only: what that refutes no rings of any length can save. Then addresses are given by first fit,
-and only where these do not fit is the model with addresses solved. Its rings of free depth have as many copies as are
-alive at once: more would be a longer unroll, and can help.
+offered to a list schedule, which needs no solver, then to the model that only counts bytes: what that refutes no rings
+of any length can save. Then addresses are given by first fit, and only where these do not fit is the model with
+addresses solved. Its rings of free depth have as many copies as are alive at once: more would be a longer unroll, and
+can help.
 
 References
 ----------
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.periodic.bounds import impossible, least_ii, lower_bounds
+from hexloom.formulations.periodic.list_schedule import least_length, list_schedule
 from hexloom.formulations.periodic.lives import addresses_are_complete
 from hexloom.formulations.periodic.model import ModuloAnswer, ModuloJob
 from hexloom.formulations.periodic.place import place
@@ -28,16 +30,20 @@ if TYPE_CHECKING:
     from hexloom.formulations.periodic.loop import Loop
     from hexloom.formulations.periodic.schedule import ModuloSchedule
 
+Way = Literal["list", "bytes", "addresses"]
 Tried = Literal["FEASIBLE", "INFEASIBLE", "UNKNOWN"]
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What became of one interval. ``by``: ``bytes`` (the model that only counts them) or ``addresses``."""
+    """What became of one interval.
+
+    ``by``: ``list`` (no solver was asked), ``bytes`` (the model that only counts them), or ``addresses``.
+    """
 
     ii_ticks: int
     status: Tried
-    by: Literal["bytes", "addresses"]
+    by: Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ def modulo_schedule(
         return ModuloResult("INFEASIBLE", None, 1, (), (), reason)
     if guard is not None:
         return _Search(loop, seconds, seed, workers, guard).run(shortest)
-    with Guard() as own:
+    with Guard(lazy=True) as own:
         return _Search(loop, seconds, seed, workers, own).run(shortest)
 
 
@@ -154,11 +160,13 @@ class _Search:
             after[i] = max(after[i], self.loop.delay_ticks(edge))
         return sum(after)
 
-    def _try(
-        self, job: ModuloJob, seconds: float, limit: bool = True
-    ) -> tuple[Tried, Literal["bytes", "addresses"], ModuloSchedule | None]:
+    def _try(self, job: ModuloJob, seconds: float) -> tuple[Tried, Way, ModuloSchedule | None]:
         """Decide one interval; that there is nothing counts when a run without presolve says so too."""
-        for by in ("bytes", "addresses"):
+        listed = list_schedule(self.loop, job.ii)
+        if listed is not None:
+            return "FEASIBLE", "list", listed
+        ways: tuple[Way, ...] = ("bytes", "addresses")
+        for by in ways:
             asked = replace(job, addresses=by == "addresses", seconds=seconds)
             word, schedule = self._ask(asked)
             if word == "INFEASIBLE":
@@ -185,6 +193,8 @@ class _Search:
     def _shorten(self, schedule: ModuloSchedule) -> tuple[ModuloSchedule, int, bool]:
         """Return the shortest iteration with the interval of ``schedule``, its length, and whether that is proven."""
         best, length = schedule, length_of(self.loop, schedule)
+        if length == least_length(self.loop, schedule.ii_ticks):
+            return best, length, True
         job = replace(self.job, ii=schedule.ii_ticks, shortest=True)
         for addresses in (False, True):
             if self.left <= 0:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from math import ceil
+from typing import TYPE_CHECKING
 
-from hypothesis import assume, event, given
+from hypothesis import event, given
 from in_process import InProcess
 from loops import loops
-from oracle_periodic import feasible, smallest_interval
+from oracle_periodic import smallest_interval
 
-from hexloom.formulations.periodic.bounds import impossible, least_ii, lower_bounds
-from hexloom.formulations.periodic.loop import Loop
 from hexloom.formulations.periodic.modulo import ModuloResult, modulo_schedule
 from hexloom.optimizer.check_periodic import check_modulo
+
+if TYPE_CHECKING:
+    from hexloom.formulations.periodic.loop import Loop
 
 UPTO = 6
 
