@@ -34,7 +34,9 @@ def read_loop(resources: Path) -> Loop:
             blocking, name = int(kind["blockingTime"]), element.attrib["id"]
             latency[name] = int(kind["latency"])
             uses = (Use(engine=kind["name"], ticks=blocking),) if kind["name"] in limited else ()
-            ops.append(LoopOp(name=name, stage=data["name"], mode=Mode(uses=uses, latency_ticks=max(blocking, latency[name]))))
+            ops.append(
+                LoopOp(name=name, stage=data["name"], mode=Mode(uses=uses, latency_ticks=max(blocking, latency[name])))
+            )
         elif tag == "edge":
             edges.append(
                 Dependency(

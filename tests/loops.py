@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -117,3 +119,39 @@ def loops(draw: DrawFn, most_ops: int = 4, memory: bool = True) -> Loop:
     return loop(
         *ops, deps=tuple(edges), on=machine, buffers=tuple(buffers), capacity=capacity, channels=(channel,), rule=rule
     )
+
+
+REFUTED = {
+    "bytes": (0, 6, 13, 14, 15, 16, 20),
+    "longer": (0, 1, 3, 5, 6, 7, 10),
+    "split": (1, 4, 5, 6, 10, 14),
+}
+"""By kind, seeds of `body` for which the best bound on the interval is too low."""
+
+
+def body(kind: str, seed: int) -> Loop:
+    """Return a chain of 5 to 7 ops: tight ``bytes``, ops ``longer`` than the interval, or ``split`` units."""
+    rng = random.Random(f"{kind}:{seed}")
+    names = [f"o{i}" for i in range(rng.randint(5, 7))]
+    deps = [dep(before, after) for before, after in pairwise(names) if rng.random() < 0.7]
+    if kind == "bytes":
+        ops = [op(name, rng.choice("xy"), rng.randint(1, 4)) for name in names]
+        sizes = {pair: rng.randint(1, 3) for pair in pairwise(names)}
+        buffers = tuple(buf(f"{a}-{b}", size, a, b) for (a, b), size in sizes.items())
+        return loop(
+            *ops,
+            deps=tuple(deps),
+            on=engines(x=1, y=1),
+            buffers=buffers,
+            capacity=rng.randint(5, 2 + sum(sizes.values())),
+        )
+    if kind == "longer":
+        units = rng.randint(3, 4)
+        ops = [op(name, "x", 9 if i == 0 else rng.choice((1, 2, 3, 5))) for i, name in enumerate(names)]
+        return loop(*ops, deps=tuple(deps), on=engines(x=units))
+    ops = []
+    for name in names:
+        units = rng.randint(1, 2)
+        ids = (rng.randint(0, 2),) if units == 1 and rng.random() < 0.3 else None
+        ops.append(op(name, "x", rng.randint(1, 4), units=units, ids=ids))
+    return loop(*ops, deps=tuple(deps), on=engines(x=3))

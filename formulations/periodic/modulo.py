@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.periodic.loop import Loop
     from hexloom.formulations.periodic.schedule import ModuloSchedule
 
-Way = Literal["list", "bytes", "addresses"]
+Way = Literal["list", "counting", "addresses"]
 Tried = Literal["FEASIBLE", "INFEASIBLE", "UNKNOWN"]
 
 
@@ -38,7 +38,7 @@ Tried = Literal["FEASIBLE", "INFEASIBLE", "UNKNOWN"]
 class Attempt:
     """What became of one interval.
 
-    ``by``: ``list`` (no solver was asked), ``bytes`` (the model that only counts them), or ``addresses``.
+    ``by``: ``list`` (no solver was asked), ``counting`` (the model that only counts bytes), or ``addresses``.
     """
 
     ii_ticks: int
@@ -165,7 +165,7 @@ class _Search:
         listed = list_schedule(self.loop, job.ii)
         if listed is not None:
             return "FEASIBLE", "list", listed
-        ways: tuple[Way, ...] = ("bytes", "addresses")
+        ways: tuple[Way, ...] = ("counting", "addresses")
         for by in ways:
             asked = replace(job, addresses=by == "addresses", seconds=seconds)
             word, schedule = self._ask(asked)
