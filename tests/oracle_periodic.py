@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections import Counter
+from itertools import combinations, product
 from math import lcm
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexloom.formulations.periodic.loop import Loop
+    from hexloom.formulations.periodic.schedule import ModuloSchedule
 
 
 def smallest_interval(loop: Loop, upto: int) -> int | None:
@@ -19,12 +21,56 @@ def smallest_interval(loop: Loop, upto: int) -> int | None:
 
 def feasible(loop: Loop, ii: int) -> bool:
     """Whether any 1-periodic schedule has interval ``ii``; rings have the copies that are alive, or their depth."""
-    if loop.rule == "fluid":
-        for channel in loop.channels:
-            moved = [p.rate * op.latency_ticks for op in loop.ops for p in op.mode.pulls if p.channel == channel.name]
-            if sum(moved) > channel.capacity * ii:
-                return False
+    if not _flows(loop, ii):
+        return False
     return any(_units(loop, ii, starts) and _addresses(loop, ii, starts) for starts in _all_starts(loop, ii))
+
+
+def shortest(loop: Loop, ii: int) -> int:
+    """Return the least ticks from the first start to the last end of an iteration, of all schedules at ``ii``."""
+    return min(
+        max(starts[op.name] + op.latency_ticks for op in loop.ops) - min(starts.values())
+        for starts in _all_starts(loop, ii)
+        if _units(loop, ii, starts) and _addresses(loop, ii, starts)
+    )
+
+
+def respected(loop: Loop, schedule: ModuloSchedule) -> bool:
+    """Whether a schedule with units and addresses of the right number holds; all of it is written into cells."""
+    ii, starts = schedule.ii_ticks, schedule.starts
+    if min(starts.values()) < 0 or not _holds(loop, ii, starts) or not _flows(loop, ii):
+        return False
+    period = schedule.unroll * ii
+    held: Counter[tuple[str, int, int]] = Counter()
+    for op in loop.ops:
+        for use in op.mode.uses:
+            ring = schedule.units.get(op.name, {}).get(use.engine, ())
+            for j in range(schedule.unroll if ring else 0):
+                if use.unit_ids is not None and set(ring[j % len(ring)]) != set(use.unit_ids):
+                    return False
+                for unit, t in product(ring[j % len(ring)], range(use.ticks)):
+                    held[use.engine, unit, (starts[op.name] + j * ii + t) % period] += 1
+    for b in loop.buffers:
+        born, life = _life(loop, ii, starts, b.name)
+        ring_of = schedule.addresses[b.name]
+        if life > len(ring_of) * ii:
+            return False
+        for j in range(schedule.unroll):
+            low = ring_of[j % len(ring_of)]
+            if low % b.align_bytes or not 0 <= low <= loop.scratchpad.available_bytes - b.occupied_bytes:
+                return False
+            for n, t in product(range(b.occupied_bytes), range(life)):
+                held["", low + n, (born + j * ii + t) % period] += 1
+    return max(held.values(), default=0) <= 1
+
+
+def _flows(loop: Loop, ii: int) -> bool:
+    """Whether a fluid channel moves in an interval what an iteration asks for."""
+    for channel in loop.channels if loop.rule == "fluid" else ():
+        moved = [p.rate * op.latency_ticks for op in loop.ops for p in op.mode.pulls if p.channel == channel.name]
+        if sum(moved) > channel.capacity * ii:
+            return False
+    return True
 
 
 def _all_starts(loop: Loop, ii: int) -> Iterator[dict[str, int]]:

@@ -74,7 +74,7 @@ def add_lives(
 
 
 def add_bytes(model: cp_model.CpModel, loop: Loop, ii: int, lives: Sequence[LifeVars]) -> None:
-    """Ensure that at any time modulo II the bytes alive fit: ``sum size * (intervals - 1) + sum size * resting``."""
+    """Ensure that at any time modulo II the bytes alive fit: ``sum size * (intervals - 1 + resting) <= available``."""
     rows: list[cp_model.IntervalVar] = []
     amounts: list[Affine] = []
     most = 0
@@ -92,6 +92,9 @@ def add_bytes(model: cp_model.CpModel, loop: Loop, ii: int, lives: Sequence[Life
             amounts.append(size * (life.intervals - 1))
     if most > loop.scratchpad.available_bytes:
         model.add_cumulative(rows, amounts, loop.scratchpad.available_bytes)
+        # The same added up over all ticks, for the linear relaxation.
+        byte_ticks = sum(life.buffer.occupied_bytes * (ii * (life.intervals - 1) + life.rest) for life in lives)
+        model.add(byte_ticks <= ii * loop.scratchpad.available_bytes)
 
 
 def addresses_are_complete(loop: Loop) -> bool:

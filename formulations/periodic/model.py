@@ -67,7 +67,7 @@ class ModuloModel:
     def __init__(self, job: ModuloJob) -> None:
         self.job, self.loop, self.ii = job, job.loop, job.ii
         self.model = model = cp_model.CpModel()
-        stages = most_stages(self.loop, self.ii, job.addresses)
+        stages = most_stages(self.loop, self.ii, job.addresses) * (1 if job.shortest else 2)
         names = [op.name for op in self.loop.ops]
         self.slots = [model.new_int_var(0, self.ii - 1, f"slot:{name}") for name in names]
         self.stages = [model.new_int_var(0, stages - 1, f"stage:{name}") for name in names]
@@ -86,9 +86,12 @@ class ModuloModel:
                 model.add(self.length >= start + latency)
             model.minimize(self.length)
         else:
-            # All slots may be turned together; a start may then wrap into the next stage, for which there is one more.
-            longest = max(range(len(names)), key=lambda i: sum(use.ticks for use in self.loop.ops[i].uses))
-            model.add(self.slots[longest] == 0)
+            # All slots may be turned together, for which there is one stage more, and what nothing relates be shifted
+            # by whole stages, so that one op of it stands in the middle.
+            work = [sum(use.ticks * use.units for use in op.uses) for op in self.loop.ops]
+            model.add(self.slots[work.index(max(work))] == 0)
+            for related in components(self.loop):
+                model.add(self.stages[max(related, key=lambda i: work[i])] == stages // 2)
         if job.hint is not None:
             for start, name in zip(self.starts, names, strict=True):
                 model.add_hint(start, job.hint[name])
@@ -149,6 +152,25 @@ def most_stages(loop: Loop, ii: int, addresses: bool) -> int:
                 i = loop.op_index[user.op]
                 most[i] = max(most[i], copies + 1)
     return 2 + sum(most)
+
+
+def components(loop: Loop) -> list[list[int]]:
+    """Return the ops in groups that dependencies and buffers connect."""
+    root = list(range(len(loop.ops)))
+
+    def find(i: int) -> int:
+        while root[i] != i:
+            root[i] = i = root[root[i]]
+        return i
+
+    pairs = [(edge.before, edge.after) for edge in loop.dependencies]
+    pairs += [(buffer.users[0].op, user.op) for buffer in loop.buffers for user in buffer.users]
+    for before, after in pairs:
+        root[find(loop.op_index[after])] = find(loop.op_index[before])
+    found: dict[int, list[int]] = {}
+    for i in range(len(loop.ops)):
+        found.setdefault(find(i), []).append(i)
+    return list(found.values())
 
 
 def add_dependencies(model: cp_model.CpModel, loop: Loop, ii: int, starts: Sequence[cp_model.IntVar]) -> None:
