@@ -7,7 +7,6 @@ Times are clock cycles. What can be chained within a cycle (``physicalDelay``) i
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,39 +22,34 @@ def read_loop(resources: Path) -> Loop:
     graph = resources.with_name(resources.stem.rpartition("_RM")[0] + ".graphml")
     kinds = {r.attrib["name"]: r.attrib for r in ElementTree.parse(resources).iter("Resource")}
     limited = {name: int(r["limit"]) for name, r in kinds.items() if int(r["limit"]) > 0 and int(r["blockingTime"]) > 0}
-    ops: list[LoopOp] = []
-    latency: dict[str, int] = {}
-    edges: list[Dependency] = []
+    ops: dict[str, LoopOp] = {}
+    delays: dict[str, int] = {}
+    edges: list[tuple[str, str, dict[str, str]]] = []
     for element in ElementTree.parse(graph).iter():
         tag = element.tag.rpartition("}")[2]
-        data = {child.attrib.get("key"): child.text or "" for child in element}
+        data = {child.attrib["key"]: child.text or "" for child in element if "key" in child.attrib}
         if tag == "node":
-            kind = kinds[data["uses_resource"]]
-            blocking, name = int(kind["blockingTime"]), element.attrib["id"]
-            latency[name] = int(kind["latency"])
+            kind, name = kinds[data["uses_resource"]], element.attrib["id"]
+            blocking, delays[name] = int(kind["blockingTime"]), int(kind["latency"])
             uses = (Use(engine=kind["name"], ticks=blocking),) if kind["name"] in limited else ()
-            ops.append(
-                LoopOp(name=name, stage=data["name"], mode=Mode(uses=uses, latency_ticks=max(blocking, latency[name])))
-            )
+            mode = Mode(uses=uses, latency_ticks=max(blocking, delays[name]))
+            ops[name] = LoopOp(name=name, stage=data["name"], mode=mode)
         elif tag == "edge":
-            edges.append(
-                Dependency(
-                    before=element.attrib["source"],
-                    after=element.attrib["target"],
-                    distance=int(data.get("distance", 0)),
-                    delay_ticks=latency[element.attrib["source"]] + int(data.get("delay", 0)),
-                )
-            )
+            edges.append((element.attrib["source"], element.attrib["target"], data))
+    dependencies = tuple(
+        Dependency(
+            before=before,
+            after=after,
+            distance=int(data.get("distance", 0)),
+            delay_ticks=delays[before] + int(data.get("delay", 0)),
+        )
+        for before, after, data in edges
+    )
     engines = tuple(Engine(name=name, units=limit, kind="resource") for name, limit in limited.items())
-    return Loop(name=resources.stem, ops=tuple(ops), dependencies=tuple(edges), engines=engines)
+    return Loop(name=resources.stem, ops=tuple(ops.values()), dependencies=dependencies, engines=engines)
 
 
 def loops(most_ops: int) -> list[Loop]:
     """Return all loops of at most ``most_ops`` ops; none where the instances are missing."""
     found = [read_loop(path) for path in sorted(INSTANCES.glob("*_RM*.xml"))]
     return [loop for loop in found if len(loop.ops) <= most_ops]
-
-
-if __name__ == "__main__":
-    for loop in loops(int(sys.argv[1]) if len(sys.argv) > 1 else 60):
-        print(loop.name, len(loop.ops), "ops")
