@@ -50,6 +50,15 @@ def impossible(loop: Loop) -> str | None:
     if cycle is not None:
         lever = f"; give {' or '.join(map(repr, cycle.buffers))} more copies or bytes" if cycle.buffers else ""
         return f"no interval is long enough for {cycle.in_words(loop)}{lever}"
+    for op in loop.ops:
+        mine = [buffer for buffer in loop.buffers if any(user.op == op.name for user in buffer.users)]
+        at_once = sum(buffer.occupied_bytes for buffer in mine)
+        if op.latency_ticks and at_once > loop.scratchpad.available_bytes:
+            names = ", ".join(repr(buffer.name) for buffer in mine)
+            return (
+                f"op {op.name!r} needs {names} at once, {at_once} B, the scratchpad has "
+                f"{loop.scratchpad.available_bytes} B available; make them smaller"
+            )
     kept = [(b, _least_life(loop, b)) for b in loop.buffers if b.occupied_bytes]
     always = sum(b.occupied_bytes * iterations for b, (iterations, _) in kept)
     available = loop.scratchpad.available_bytes

@@ -14,21 +14,24 @@ PLDI 1997. Bytes modulo II are circular arcs, whose colouring may need more addr
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from hexloom.formulations.flat.guard import Guard
+from hexloom.formulations.limit import Budget
 from hexloom.formulations.periodic.bounds import impossible, least_ii, lower_bounds
 from hexloom.formulations.periodic.list_schedule import least_length, list_schedule
 from hexloom.formulations.periodic.lives import addresses_are_complete
-from hexloom.formulations.periodic.model import ModuloAnswer, ModuloJob
+from hexloom.formulations.periodic.model import ModuloJob
 from hexloom.formulations.periodic.place import place
 
 if TYPE_CHECKING:
     from hexloom.formulations.periodic.bounds import RateBound
     from hexloom.formulations.periodic.loop import Loop
     from hexloom.formulations.periodic.schedule import ModuloSchedule
+
+LEAST_S = 0.01
+"""For any question to the solver."""
 
 Way = Literal["list", "counting", "addresses"]
 Tried = Literal["FEASIBLE", "INFEASIBLE", "UNKNOWN"]
@@ -112,45 +115,78 @@ def length_of(loop: Loop, schedule: ModuloSchedule) -> int:
 
 
 class _Search:
+    """``lower``: all smaller intervals are refuted; ``best``: the schedule with the smallest interval so far."""
+
     def __init__(self, loop: Loop, seconds: float, seed: int | None, workers: int, guard: Guard) -> None:
-        self.loop, self.guard = loop, guard
+        self.loop, self.guard, self.seconds = loop, guard, seconds
+        self.budget = Budget(seconds, counted=seed is not None)
         self.job = ModuloJob(
             loop, 1, addresses=False, shortest=False, seconds=seconds, seed=seed or 0, workers=workers,
             deterministic=seed is not None,
         )  # fmt: skip
-        self.left = seconds
+        self.bounds = lower_bounds(loop)
+        self.lower = least_ii(self.bounds)
+        self.last = max(self.lower, self._sequential())
+        self.best: ModuloSchedule | None = None
+        self.attempts: list[Attempt] = []
+
+    @property
+    def upper(self) -> int:
+        """The interval that is found, or the first that is not looked at."""
+        return self.last + 1 if self.best is None else self.best.ii_ticks
 
     def run(self, shortest: bool) -> ModuloResult:
-        bounds = lower_bounds(self.loop)
-        ii = lower = least_ii(bounds)
-        last = max(lower, self._sequential())
-        attempts: list[Attempt] = []
-        step, undecided = 1, False
-        while ii <= last and self.left > 0:
-            # An interval that is not decided in its part of the time is passed, in growing steps.
-            status, by, schedule = self._try(replace(self.job, ii=ii), self.left if ii == last else self.left / 4)
-            attempts.append(Attempt(ii, status, by))
-            if schedule is not None:
-                length, proven = length_of(self.loop, schedule), False
-                if shortest:
-                    schedule, length, proven = self._shorten(schedule)
-                word: Literal["OPTIMAL", "FEASIBLE"] = "FEASIBLE" if undecided else "OPTIMAL"
-                return ModuloResult(
-                    word, schedule, lower, bounds, tuple(attempts), length_ticks=length, length_proven=proven
-                )
-            undecided = undecided or status == "UNKNOWN"
-            if undecided:
-                step *= 2
-            else:
-                lower = ii + 1
-            ii = min(ii + step, last) if ii < last else last + 1
-        if undecided or ii <= last:
-            return ModuloResult("UNKNOWN", None, lower, bounds, tuple(attempts))
-        reason = (
-            f"loop {self.loop.name!r}: all intervals up to {last} ticks are refuted, at which iterations need not "
-            "overlap; give it more bytes or units, or shorten what it holds"
+        """Refute from below for half of the time, improve from above for half of the rest, then refute again."""
+        self._list_until_found()
+        self._refute(self.seconds / 2)
+        self._improve(self.budget.left / 2)
+        self._refute(0.0)
+        status: Literal["OPTIMAL", "FEASIBLE", "INFEASIBLE", "UNKNOWN"]
+        length, proven, reason = 0, False, ""
+        if self.best is not None:
+            status = "OPTIMAL" if self.lower == self.best.ii_ticks else "FEASIBLE"
+            length = length_of(self.loop, self.best)
+            if shortest:
+                self.best, length, proven = self._shorten(self.best)
+        elif self.lower > self.last:
+            status = "INFEASIBLE"
+            reason = (
+                f"loop {self.loop.name!r}: all intervals up to {self.last} ticks are refuted, at which iterations need "
+                "not overlap; give it more bytes or units, or shorten what it holds"
+            )
+        else:
+            status = "UNKNOWN"
+        return ModuloResult(
+            status, self.best, self.lower, self.bounds, tuple(self.attempts), reason, length, length_proven=proven
         )
-        return ModuloResult("INFEASIBLE", None, lower, bounds, tuple(attempts), reason)
+
+    def _list_until_found(self) -> None:
+        """Take the first interval at which a list schedule succeeds, in growing steps."""
+        step, ii = 1, self.lower
+        while self.best is None and self.budget.left > 0:
+            self.best = list_schedule(self.loop, ii)
+            if self.best is not None:
+                self.attempts.append(Attempt(ii, "FEASIBLE", "list"))
+            elif ii == self.last:
+                return
+            ii, step = min(ii + step, self.last), 2 * step
+
+    def _refute(self, until_left: float) -> None:
+        """Refute one interval after the other until one does, one is not decided, or so many seconds are left."""
+        while self.lower < self.upper and self.budget.left > until_left:
+            status = self._try(self.lower, self.budget.left - until_left)
+            if status == "INFEASIBLE":
+                self.lower += 1
+            elif status == "UNKNOWN":
+                return
+
+    def _improve(self, until_left: float) -> None:
+        """Halve what lies between ``lower`` and the schedule; what is not found there counts for nothing."""
+        low = self.lower
+        while low < self.upper and self.budget.left > until_left:
+            middle = (low + self.upper) // 2
+            if self._try(middle, (self.budget.left - until_left) / 2) != "FEASIBLE":
+                low = middle + 1
 
     def _sequential(self) -> int:
         """Return an interval in which the ops of an iteration fit one after the other."""
@@ -160,8 +196,16 @@ class _Search:
             after[i] = max(after[i], self.loop.delay_ticks(edge))
         return sum(after)
 
-    def _try(self, job: ModuloJob, seconds: float) -> tuple[Tried, Way, ModuloSchedule | None]:
-        """Decide one interval; that there is nothing counts when a run without presolve says so too."""
+    def _try(self, ii: int, seconds: float) -> Tried:
+        """Decide one interval, and note what became of it."""
+        status, by, schedule = self._decide(replace(self.job, ii=ii), seconds)
+        self.attempts.append(Attempt(ii, status, by))
+        if schedule is not None:
+            self.best = schedule
+        return status
+
+    def _decide(self, job: ModuloJob, seconds: float) -> tuple[Tried, Way, ModuloSchedule | None]:
+        """Ask the models; that there is nothing counts when a run without presolve says so too."""
         listed = list_schedule(self.loop, job.ii)
         if listed is not None:
             return "FEASIBLE", "list", listed
@@ -181,13 +225,9 @@ class _Search:
         raise AssertionError("the model with addresses gave none")
 
     def _ask(self, job: ModuloJob) -> tuple[str, ModuloSchedule | None]:
-        job = replace(job, seconds=max(0.01, min(job.seconds, self.left)))
-        began = time.monotonic()
+        job = replace(job, seconds=max(LEAST_S, min(job.seconds, self.budget.left)))
         word, self.bound, answer = self.guard.run(job)
-        spent = time.monotonic() - began
-        if job.deterministic:
-            spent = answer.seconds if isinstance(answer, ModuloAnswer) else job.seconds
-        self.left -= spent
+        self.budget.spend(job.seconds if answer is None else answer.seconds)
         return word, None if answer is None else answer.schedule
 
     def _shorten(self, schedule: ModuloSchedule) -> tuple[ModuloSchedule, int, bool]:
@@ -197,9 +237,9 @@ class _Search:
             return best, length, True
         job = replace(self.job, ii=schedule.ii_ticks, shortest=True)
         for addresses in (False, True):
-            if self.left <= 0:
+            if self.budget.left <= 0:
                 break
-            word, found = self._ask(replace(job, addresses=addresses, seconds=self.left / 2, hint=best.starts))
+            word, found = self._ask(replace(job, addresses=addresses, seconds=self.budget.left / 2, hint=best.starts))
             if found is None:
                 break
             bound = length_of(self.loop, found) if word == "OPTIMAL" else self.bound

@@ -92,6 +92,14 @@ def test_together_they_say_more_than_each() -> None:
     assert [(b.name, b.ticks) for b in bounds] == [("rate", 6), ("recurrence", 5), ("scratchpad", Fraction(9, 2))]
 
 
+def test_what_one_op_needs_at_once_must_fit() -> None:
+    body = loop(op("a"), op("b"), buffers=(buf("x", 3, "a", "b"), buf("y", 2, "a"), buf("z", 4, "b", "a")), capacity=8)
+    assert impossible(body) == (
+        "op 'a' needs 'x', 'y', 'z' at once, 9 B, the scratchpad has 8 B available; make them smaller"
+    )
+    assert impossible(body.changed(scratchpad={"total_bytes": 9})) is None
+
+
 def test_a_ring_shorter_than_its_iterations_is_impossible_and_named() -> None:
     body = loop(op("a"), op("b"), deps=(dep("a", "b"),), buffers=(buf("x", 1, "a", ("b", 1), depth=1),), capacity=4)
     reason = impossible(body)
