@@ -23,7 +23,7 @@ def feasible(loop: Loop, ii: int) -> bool:
     """Whether any 1-periodic schedule has interval ``ii``; rings have the copies that are alive, or their depth."""
     if not _flows(loop, ii):
         return False
-    return any(_units(loop, ii, starts) and _addresses(loop, ii, starts) for starts in _all_starts(loop, ii))
+    return any(_units(loop, ii, starts) and addresses_exist(loop, ii, starts) for starts in _all_starts(loop, ii))
 
 
 def shortest(loop: Loop, ii: int) -> int:
@@ -31,7 +31,7 @@ def shortest(loop: Loop, ii: int) -> int:
     return min(
         max(starts[op.name] + op.latency_ticks for op in loop.ops) - min(starts.values())
         for starts in _all_starts(loop, ii)
-        if _units(loop, ii, starts) and _addresses(loop, ii, starts)
+        if _units(loop, ii, starts) and addresses_exist(loop, ii, starts)
     )
 
 
@@ -168,7 +168,7 @@ def _life(loop: Loop, ii: int, starts: dict[str, int], name: str) -> tuple[int, 
     return born, max(at + latency[op] for at, op in begins) - born
 
 
-def _addresses(loop: Loop, ii: int, starts: dict[str, int]) -> bool:
+def addresses_exist(loop: Loop, ii: int, starts: dict[str, int]) -> bool:
     """Whether every copy finds bytes that are its own whenever it is alive."""
     lives = [(b, *_life(loop, ii, starts, b.name)) for b in loop.buffers]
     copies = [b.depth or -(-life // ii) for b, _, life in lives]

@@ -25,6 +25,10 @@ MOST_FREE_COPIES = 6
 """Copies of a ring of free depth for which addresses are searched; `addresses_are_complete` says where it matters."""
 
 
+MOST_PAIRS = 100_000
+"""Above so many `pairs_to_part` the model with addresses is not built: it would take longer than it may."""
+
+
 @dataclass(frozen=True, slots=True)
 class LifeVars:
     """When the buffer of iteration 0 is born, in which slot that is, for how many intervals it lives, and the rest.
@@ -95,6 +99,21 @@ def add_bytes(model: cp_model.CpModel, loop: Loop, ii: int, lives: Sequence[Life
         # The same added up over all ticks, for the linear relaxation.
         byte_ticks = sum(life.buffer.occupied_bytes * (ii * (life.intervals - 1) + life.rest) for life in lives)
         model.add(byte_ticks <= ii * loop.scratchpad.available_bytes)
+
+
+def pairs_to_part(loop: Loop) -> int:
+    """Return how many clauses `add_addresses` would make for two rings, over all numbers of copies they may have."""
+    rings = []
+    for buffer in loop.buffers:
+        most = most_copies(loop, buffer)
+        if most is not None and buffer.occupied_bytes:
+            top = min(most, MOST_FREE_COPIES) if buffer.depth is None else buffer.depth
+            rings.append((range(1 if buffer.depth is None else top, top + 1), min(most, top)))
+    return sum(
+        (1 + longest + other) * sum(n * m // gcd(n, m) for n in sizes for m in others)
+        for k, (sizes, longest) in enumerate(rings)
+        for others, other in rings[k + 1 :]
+    )
 
 
 def addresses_are_complete(loop: Loop) -> bool:

@@ -2,9 +2,9 @@
 
 Whether an interval does is not monotone in it, so that they are tried one by one, from the best bound on. Each is first
 offered to a list schedule, which needs no solver, then to the model that only counts bytes: what that refutes no rings
-of any length can save. Then addresses are given by first fit, and only where these do not fit is the model with
-addresses solved. Its rings of free depth have as many copies as are alive at once: more would be a longer unroll, and
-can help.
+of any length can save. Then addresses are given by first fit, or by CP-SAT for the starts as they are, and only where
+these do not fit is the model with addresses solved. Its rings of free depth have as many copies as are alive at once:
+more would be a longer unroll, and can help.
 
 References
 ----------
@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Literal
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.limit import Budget
 from hexloom.formulations.periodic.bounds import impossible, least_ii, lower_bounds
+from hexloom.formulations.periodic.fixed_starts import FixedStarts
 from hexloom.formulations.periodic.list_schedule import least_length, list_schedule
-from hexloom.formulations.periodic.lives import addresses_are_complete
+from hexloom.formulations.periodic.lives import MOST_PAIRS, addresses_are_complete, pairs_to_part
 from hexloom.formulations.periodic.model import ModuloJob
 from hexloom.formulations.periodic.place import place
 
@@ -211,6 +212,8 @@ class _Search:
             return "FEASIBLE", "list", listed
         ways: tuple[Way, ...] = ("counting", "addresses")
         for by in ways:
+            if by == "addresses" and pairs_to_part(self.loop) > MOST_PAIRS:
+                return "UNKNOWN", by, None
             asked = replace(job, addresses=by == "addresses", seconds=seconds)
             word, schedule = self._ask(asked)
             if word == "INFEASIBLE":
@@ -219,12 +222,22 @@ class _Search:
                     return "UNKNOWN", by, None
             if schedule is None:
                 return "INFEASIBLE" if word == "INFEASIBLE" else "UNKNOWN", by, None
-            placed = schedule if by == "addresses" else place(self.loop, schedule)
+            if by == "addresses":
+                return "FEASIBLE", by, schedule
+            placed = self._place(schedule, seconds / 4)
             if placed is not None:
                 return "FEASIBLE", by, placed
         raise AssertionError("the model with addresses gave none")
 
-    def _ask(self, job: ModuloJob) -> tuple[str, ModuloSchedule | None]:
+    def _place(self, schedule: ModuloSchedule, seconds: float) -> ModuloSchedule | None:
+        """Return addresses for ``schedule`` by first fit, else by CP-SAT."""
+        placed = place(self.loop, schedule)
+        if placed is not None or self.budget.left <= 0:
+            return placed
+        job = self.job
+        return self._ask(FixedStarts(self.loop, schedule, seconds, job.seed, job.workers, job.deterministic))[1]
+
+    def _ask(self, job: ModuloJob | FixedStarts) -> tuple[str, ModuloSchedule | None]:
         job = replace(job, seconds=max(LEAST_S, min(job.seconds, self.budget.left)))
         word, self.bound, answer = self.guard.run(job)
         self.budget.spend(job.seconds if answer is None else answer.seconds)
@@ -237,13 +250,13 @@ class _Search:
             return best, length, True
         job = replace(self.job, ii=schedule.ii_ticks, shortest=True)
         for addresses in (False, True):
-            if self.budget.left <= 0:
+            if self.budget.left <= 0 or (addresses and pairs_to_part(self.loop) > MOST_PAIRS):
                 break
             word, found = self._ask(replace(job, addresses=addresses, seconds=self.budget.left / 2, hint=best.starts))
             if found is None:
                 break
             bound = length_of(self.loop, found) if word == "OPTIMAL" else self.bound
-            placed = found if addresses else place(self.loop, found)
+            placed = found if addresses else self._place(found, self.budget.left / 4)
             if placed is not None and length_of(self.loop, placed) <= length:
                 best, length = placed, length_of(self.loop, placed)
             if placed is not None or bound >= length:

@@ -10,8 +10,11 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from in_process import InProcess
 from loops import loops
-from oracle_periodic import respected, shortest, smallest_interval
+from oracle_periodic import addresses_exist, respected, shortest, smallest_interval
 
+from hexloom.formulations.periodic.bounds import impossible, least_ii, lower_bounds
+from hexloom.formulations.periodic.fixed_starts import FixedStarts
+from hexloom.formulations.periodic.model import ModuloAnswer, ModuloJob
 from hexloom.formulations.periodic.modulo import ModuloResult, modulo_schedule
 from hexloom.formulations.periodic.modulo_ilp import ask_ilp
 from hexloom.optimizer.check_periodic import check_modulo
@@ -69,6 +72,23 @@ def test_the_integer_program_says_the_same(loop: Loop) -> None:
         event(f"{attempt.status} by {attempt.by}, {said}")
         if attempt.status == "FEASIBLE" or attempt.by == "counting":
             assert said == attempt.status
+
+
+@given(loops(4))
+def test_addresses_for_fixed_starts_are_found_where_there_are_any(loop: Loop) -> None:
+    assume(loop.buffers and impossible(loop) is None)
+    job = ModuloJob(loop, least_ii(lower_bounds(loop)), False, False, 10.0, seed=1, deterministic=True)
+    found: list[ModuloAnswer] = []
+    job.work(found.append)
+    counted = found[0].schedule
+    assume(counted is not None)
+    assert counted is not None
+    word, _ = FixedStarts(loop, counted, 10.0, seed=1, deterministic=True).work(found.append)
+    exist = addresses_exist(loop, counted.ii_ticks, counted.starts)
+    event("addresses" if exist else "none")
+    assert (word in ("OPTIMAL", "FEASIBLE")) == exist
+    placed = found[1].schedule
+    assert placed is None or check_modulo(loop, placed) == []
 
 
 @st.composite

@@ -30,7 +30,7 @@ def reader() -> Any:
         # As a plain CP-SAT model, asked interval by interval, found them; the last by hand: one cycle takes 2 ticks.
         ("origami_fir_SHI_RM1", 29, 13),
         ("origami_fir_SAM_RM1", 121, 59),
-        ("origami_mat_inv_RM1", 266, 177),
+        pytest.param("origami_mat_inv_RM1", 266, 177, marks=pytest.mark.slow),
         ("MachSuite_viterbi_graph1_RM", 44, 2),
     ],
 )

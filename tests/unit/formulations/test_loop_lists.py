@@ -10,6 +10,7 @@ from loops import buf, dep, engines, four_stages, loop, loops, op
 
 from hexloom.formulations.periodic.bounds import impossible, least_ii, lower_bounds
 from hexloom.formulations.periodic.list_schedule import least_length, list_schedule
+from hexloom.formulations.periodic.lives import MOST_PAIRS, pairs_to_part
 from hexloom.formulations.periodic.place import Ring, meet, place
 from hexloom.formulations.periodic.schedule import ModuloSchedule
 from hexloom.optimizer.check_periodic import check_modulo
@@ -61,3 +62,14 @@ def test_first_fit_places_the_largest_first_and_says_when_it_cannot() -> None:
     assert placed is not None
     assert placed.addresses == {"s": (8,), "l": (0,)}
     assert place(of.changed(scratchpad={"total_bytes": 5}), schedule) is None
+
+
+def test_a_loop_too_large_for_the_model_with_addresses_is_not_given_to_it() -> None:
+    """Two rings of free depth with up to 2 and 3 copies: 6 shifts, and 1 to 6 clauses for each pair of numbers."""
+    of = loop(op("a"), buffers=(buf("x", 3, "a"), buf("y", 2, "a")), capacity=6)
+    # Copies 1 to 2 and 1 to 3: n * m / gcd is 1, 2, 3, 2, 2, 6.
+    assert pairs_to_part(of) == (1 + 2 + 3) * (1 + 2 + 3 + 2 + 2 + 6)
+    many = loop(
+        *(op(f"o{i}") for i in range(40)), buffers=tuple(buf(f"b{i}", 1, f"o{i}") for i in range(40)), capacity=20
+    )
+    assert pairs_to_part(many) > MOST_PAIRS
