@@ -25,29 +25,35 @@ from hexloom.formulations.periodic.list_schedule import least_length, list_sched
 from hexloom.formulations.periodic.lives import MOST_PAIRS, addresses_are_complete, pairs_to_part
 from hexloom.formulations.periodic.model import ModuloJob
 from hexloom.formulations.periodic.place import place
+from hexloom.formulations.periodic.range_model import RangeJob
 
 if TYPE_CHECKING:
     from hexloom.formulations.periodic.bounds import RateBound
     from hexloom.formulations.periodic.loop import Loop
     from hexloom.formulations.periodic.schedule import ModuloSchedule
 
+MANY = 16
+"""From so many open intervals on they are first refuted together."""
+
 LEAST_S = 0.01
 """For any question to the solver."""
 
-Way = Literal["list", "counting", "addresses"]
+Way = Literal["range", "list", "counting", "addresses"]
 Tried = Literal["FEASIBLE", "INFEASIBLE", "UNKNOWN"]
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What became of one interval.
+    """What became of one interval, or of all from it to ``upto_ticks``.
 
-    ``by``: ``list`` (no solver was asked), ``counting`` (the model that only counts bytes), or ``addresses``.
+    ``by``: ``range`` (a relaxation in which the interval is a variable), ``list`` (no solver was asked), ``counting``
+    (the model that only counts bytes), or ``addresses``.
     """
 
     ii_ticks: int
     status: Tried
     by: Way
+    upto_ticks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,7 @@ class _Search:
     def run(self, shortest: bool) -> ModuloResult:
         """Refute from below for half of the time, improve from above for half of the rest, then refute again."""
         self._list_until_found()
+        self._refute_many(self.seconds / 5)
         self._refute(self.seconds / 2)
         self._improve(self.budget.left / 2)
         self._refute(0.0)
@@ -171,6 +178,33 @@ class _Search:
             elif ii == self.last:
                 return
             ii, step = min(ii + step, self.last), 2 * step
+
+    def _refute_many(self, seconds: float) -> None:
+        """Raise ``lower`` by the relaxation where many intervals are open; what it says is proven a second time.
+
+        Each of the two may take ``seconds``.
+        """
+        if self.upper - self.lower < MANY or self.budget.left <= 0:
+            return
+        job = RangeJob(
+            self.loop,
+            self.lower,
+            self.upper,
+            True,
+            seconds / 2,
+            self.job.seed,
+            self.job.workers,
+            self.job.deterministic,
+        )
+        _, bound, spent = self.guard.run(job)
+        self.budget.spend(job.seconds if spent is None else spent)
+        if bound > self.lower and self.budget.left > 0:
+            again = replace(job, upper=bound, least=False, seed=job.seed + 1)
+            word, _, spent = self.guard.run(again)
+            self.budget.spend(job.seconds if spent is None else spent)
+            if word == "INFEASIBLE":
+                self.attempts.append(Attempt(self.lower, "INFEASIBLE", "range", bound - 1))
+                self.lower = bound
 
     def _refute(self, until_left: float) -> None:
         """Refute one interval after the other until one does, one is not decided, or so many seconds are left."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from hexloom.formulations.periodic.fixed_starts import FixedStarts
 from hexloom.formulations.periodic.model import ModuloAnswer, ModuloJob
 from hexloom.formulations.periodic.modulo import ModuloResult, modulo_schedule
 from hexloom.formulations.periodic.modulo_ilp import ask_ilp
+from hexloom.formulations.periodic.range_model import RangeJob
 from hexloom.optimizer.check_periodic import check_modulo
 
 if TYPE_CHECKING:
@@ -64,14 +66,29 @@ def test_the_shortest_iteration_is_that_of_brute_force(loop: Loop) -> None:
     assert result.length_ticks == least if result.length_proven else result.length_ticks >= least
 
 
-@settings(max_examples=25)
-@given(loops(4))
+@settings(max_examples=20)
+@given(loops(3))
 def test_the_integer_program_says_the_same(loop: Loop) -> None:
     for attempt in solved(loop).attempts:
         said = ask_ilp(loop, attempt.ii_ticks)
         event(f"{attempt.status} by {attempt.by}, {said}")
         if attempt.status == "FEASIBLE" or attempt.by == "counting":
             assert said == attempt.status
+
+
+@given(loops(4), st.integers(0, 3))
+def test_the_relaxation_over_many_intervals_refutes_none_that_does(loop: Loop, beyond: int) -> None:
+    result = solved(loop)
+    assume(result.ii_ticks is not None)
+    assert result.ii_ticks is not None
+    low = least_ii(result.bounds)
+    search = RangeJob(loop, low, result.ii_ticks + 1 + beyond, least=True, seconds=10.0, seed=1, deterministic=True)
+    word, bound = search.work([].append)
+    event(f"{word}, {'raised' if bound > low else 'not raised'}")
+    assert word == "OPTIMAL"
+    assert bound <= result.ii_ticks
+    if bound > low:
+        assert replace(search, upper=bound, least=False).work([].append)[0] == "INFEASIBLE"
 
 
 @given(loops(4))

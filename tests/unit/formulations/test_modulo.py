@@ -18,6 +18,7 @@ from hexloom.formulations.periodic.bounds import least_ii
 from hexloom.formulations.periodic.levers import depth_levers
 from hexloom.formulations.periodic.modulo import ModuloResult, modulo_schedule
 from hexloom.formulations.periodic.modulo_ilp import ask_ilp
+from hexloom.formulations.periodic.range_model import RangeJob
 from hexloom.optimizer.check_periodic import check_modulo
 
 if TYPE_CHECKING:
@@ -219,6 +220,23 @@ def test_a_rigid_channel_is_never_asked_for_more_and_a_fluid_one_only_on_average
     assert solved(loop(*ops, channels=ddr, rule="rigid")).ii_ticks == 4
     wide = (*ops[:2], op("c", ticks=2, pulls=(Pull(channel="ddr", rate=2),)))
     assert [solved(loop(*wide, channels=ddr, rule=rule)).ii_ticks for rule in ("fluid", "rigid", "none")] == [4, 6, 1]
+
+
+def test_many_intervals_are_refuted_at_once_where_ticks_are_fine() -> None:
+    """The integer program refutes 10 to 12 and not 13 ticks where bytes are tight; so does the relaxation."""
+    coarse = four_stages(10, 5, 8, 3, (2, 2, 2)).changed(scratchpad={"total_bytes": 12})
+    assert [ask_ilp(coarse, ii) for ii in (12, 13)] == ["INFEASIBLE", "FEASIBLE"]
+    bounds = [
+        RangeJob(
+            four_stages(10 * k, 5 * k, 8 * k, 3 * k, (2, 2, 2)).changed(scratchpad={"total_bytes": 12}),
+            10 * k, 16 * k, least=True, seconds=20.0, seed=1, deterministic=True,
+        ).work([].append)
+        for k in (1, 4)
+    ]  # fmt: skip
+    assert bounds[0] == ("OPTIMAL", 13)
+    assert bounds[1][0] == "OPTIMAL"
+    # In finer ticks the smallest interval may lie between multiples of the coarse ones, never above; the load takes 40.
+    assert 40 < bounds[1][1] <= 4 * 13
 
 
 def test_a_loop_that_fits_at_no_interval_is_told_so() -> None:
