@@ -34,8 +34,12 @@ class Answer:
 
 
 def run(program: Any, seconds: float, solver: SolverName | None = None) -> Answer:
-    """Solve ``program`` on one core, by HiGHS where it is installed if no ``solver`` is named."""
+    """Solve ``program`` on one core, by HiGHS where it is installed if no ``solver`` is named.
+
+    Its objective must be bounded: CBC's preprocessing does not tell infeasible from unbounded.
+    """
     name = solver or ("highs" if importlib.util.find_spec("highspy") is not None else "cbc")
+    refuted = False
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         if name == "highs":
@@ -44,10 +48,11 @@ def run(program: Any, seconds: float, solver: SolverName | None = None) -> Answe
         else:
             given = {"timeLimit": seconds, "threads": 1, "gapRel": 0.0, "options": ["randomSeed 1"]}
             program.solve(pulp.PULP_CBC_CMD(msg=False, logPath=str(log), **given))
-            bound = cbc_bound(log.read_text(encoding="utf-8", errors="replace"))
+            told = log.read_text(encoding="utf-8", errors="replace")
+            bound, refuted = cbc_bound(told), cbc_refutes(told)
     status = program.sol_status
     return Answer(
-        infeasible=status == pulp.LpSolutionInfeasible,
+        infeasible=status == pulp.LpSolutionInfeasible or refuted,
         solution=status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible),
         optimal=status == pulp.LpSolutionOptimal,
         bound=bound,
@@ -63,6 +68,12 @@ def cbc_bound(log: str) -> float | None:
         return float(stated.group(1))
     optimal = re.search(rf"^Result - Optimal solution found\s+Objective value:\s+{number}", log, re.MULTILINE)
     return None if optimal is None else float(optimal.group(1))
+
+
+def cbc_refutes(log: str) -> bool:
+    """Whether CBC's log tells that nothing is feasible: "Integer infeasible" is no solution status of PuLP's."""
+    told = r"^(Pre-processing says infeasible or unbounded|Result - Problem proven infeasible)"
+    return re.search(told, log, re.MULTILINE) is not None
 
 
 def _highs_bound(solved: Any) -> float | None:

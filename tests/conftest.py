@@ -24,3 +24,12 @@ def shared_cases() -> Path:
     if not folder.is_dir():
         pytest.skip("shared case files are not beside this repository")
     return folder
+
+
+@pytest.fixture(scope="session")
+def shared_instances() -> Path:
+    """Return the folder of public instances; the test is skipped where there is none."""
+    folder = Path(__file__).resolve().parents[1].parent / "shared" / "instances"
+    if not folder.is_dir():
+        pytest.skip("shared instances are not beside this repository")
+    return folder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hexloom.formulations.flat.child import model_of
 from hexloom.formulations.flat.guard import Outcome
@@ -10,7 +10,7 @@ from hexloom.formulations.flat.guard import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexloom.formulations.flat.guard import Job
+    from hexloom.formulations.flat.guard import Errand, Job
     from hexloom.formulations.flat.model import FlatSolution
 
 
@@ -37,3 +37,8 @@ class InProcess:
         assert flat.model.validate() == ""
         status, bound = flat.solve(take)
         return Outcome(status, bound, seen[-1] if seen else None)
+
+    def run(self, errand: Errand) -> tuple[str, int, Any]:
+        found: list[Any] = []
+        status, bound = errand.work(found.append)
+        return status, bound, found[-1] if found else None

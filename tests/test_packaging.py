@@ -51,7 +51,12 @@ def room_of(name: str) -> str | None:
 # --- layers ---------------------------------------------------------------------------------------------
 
 
-DATA = tuple(f"formulations/{name}.py" for name in ("problem", "mode", "region", "ticks", "configuration/certificate"))
+DATA = tuple(
+    f"formulations/{name}.py"
+    for name in (
+        "problem", "mode", "region", "ticks", "configuration/certificate", "periodic/loop", "periodic/schedule",
+    )
+)  # fmt: skip
 """What the checker and the simulator may read of the formulations."""
 
 

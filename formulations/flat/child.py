@@ -8,14 +8,13 @@ import sys
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.flat.guard import Offsets
+from hexloom.formulations.flat.guard import Found, Job
 from hexloom.formulations.flat.model import FlatModel
 from hexloom.formulations.flat.slowed_model import SlowedModel
 from hexloom.formulations.flat.window_model import WindowModel
-from hexloom.formulations.packing.rectangles import RectanglesJob, solve_rectangles
 
 if TYPE_CHECKING:
-    from hexloom.formulations.flat.guard import Job
+    from hexloom.formulations.flat.guard import Errand
 
 
 def model_of(job: Job) -> FlatModel:
@@ -36,9 +35,9 @@ def main() -> None:
     try:
         connection.send(os.getpid())
         while True:
-            job: Job | RectanglesJob = connection.recv()
-            if isinstance(job, RectanglesJob):
-                connection.send(solve_rectangles(job, lambda offsets: connection.send(Offsets(offsets))))
+            job: Job | Errand = connection.recv()
+            if not isinstance(job, Job):
+                connection.send(job.work(lambda solution: connection.send(Found(solution))))
                 continue
             flat = model_of(job)
             if job.incumbent is not None:

@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from hexloom.formulations.flat.model import FlatOptions, FlatSolution
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hexloom.formulations.flat.slowed_model import Slowing
     from hexloom.formulations.flat.window_model import Window
     from hexloom.formulations.heads_tails import HeadsTails
-    from hexloom.formulations.packing.rectangles import RectanglesJob
     from hexloom.formulations.problem import Problem
 
 GRACE_S = 2.0
@@ -58,14 +57,33 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
-    """What comes back of blocks to pack."""
+class Found:
+    """A solution that comes back of an errand."""
 
-    offsets: tuple[int, ...]
+    solution: Any
+
+
+class Errand(Protocol):
+    """Something else to solve in the child: it says itself how."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it may take."""
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether these are seconds of the solver's own."""
+
+    @property
+    def label(self) -> str:
+        """What it is, for people."""
+
+    def work(self, found: Callable[[Any], None]) -> tuple[str, int]:
+        """Give every solution to ``found``; return the solver's word and its bound."""
 
 
 class Guard:
-    """A child process that solves flat models and packs; it loads while others search, is replaced when lost."""
+    """A child process that solves flat models and runs errands; it loads while others search, is replaced when lost."""
 
     def __init__(self, *, lazy: bool = False) -> None:
         self._lazy = lazy
@@ -101,11 +119,11 @@ class Guard:
         status, bound = self._ask(job, job.options.seconds, job.options.deterministic, job.problem.name, take)
         return Outcome(status, bound, best)
 
-    def pack(self, job: RectanglesJob) -> tuple[str, tuple[int, ...] | None]:
-        """Solve ``job`` under the same limits; return the solver's word and the offsets, if it found some."""
-        found: list[Offsets] = []
-        status, _ = self._ask(job, job.seconds, job.deterministic, f"{len(job.blocks)} blocks", found.append)
-        return status, found[-1].offsets if found else None
+    def run(self, errand: Errand) -> tuple[str, int, Any]:
+        """Run ``errand`` under the same limits; return the solver's word, its bound, and the last solution or None."""
+        found: list[Found] = []
+        status, bound = self._ask(errand, errand.seconds, errand.deterministic, errand.label, found.append)
+        return status, bound, found[-1].solution if found else None
 
     def stop(self) -> None:
         """End the child from another thread than the one that waits for it: that one is told that it died."""
@@ -116,7 +134,7 @@ class Guard:
 
     def _ask(
         self,
-        job: Job | RectanglesJob,
+        job: Job | Errand,
         seconds: float,
         deterministic: bool,
         name: str,
@@ -142,7 +160,7 @@ class Guard:
                 if not connection.poll(max(0.0, deadline - time.monotonic())):
                     return "OVERRUN", 0
                 message = connection.recv()
-                if isinstance(message, FlatSolution | Offsets):
+                if isinstance(message, FlatSolution | Found):
                     take(message)
                     continue
                 finished = True

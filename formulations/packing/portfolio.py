@@ -156,7 +156,7 @@ def _by_rectangles(
     places = [b for b, block in enumerate(blocks) if not block.is_empty]
     active = tuple(blocks[b] for b in places)
     job = RectanglesJob(active, capacity, seconds, seed or 0, deterministic=clock.counted)
-    status, found = guard.pack(job)
+    status, _, found = guard.run(job)
     clock.spend(seconds)
     if found is not None:
         offsets = [block.pin or 0 for block in blocks]
@@ -165,7 +165,7 @@ def _by_rectangles(
         return Packing(tuple(offsets), "CP-SAT")
     if status == "INFEASIBLE" and not clock.over:
         again = RectanglesJob(active, capacity, clock.left, (seed or 0) + 1, 2, clock.counted, presolve=False)
-        status, found = guard.pack(again)
+        status, _, found = guard.run(again)
         if status == "INFEASIBLE":
             return Packing(None, "CP-SAT, twice", impossible=True)
     return None

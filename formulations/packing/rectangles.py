@@ -29,6 +29,15 @@ class RectanglesJob:
     deterministic: bool = False
     presolve: bool = True
 
+    @property
+    def label(self) -> str:
+        """What it is, for people."""
+        return f"{len(self.blocks)} blocks"
+
+    def work(self, found: Callable[[tuple[int, ...]], None]) -> tuple[str, int]:
+        """Solve it."""
+        return solve_rectangles(self, found)
+
 
 def solve_rectangles(job: RectanglesJob, on_solution: Callable[[tuple[int, ...]], None]) -> tuple[str, int]:
     """Search; give the offsets to ``on_solution``, and return the solver's word.

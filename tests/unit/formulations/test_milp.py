@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from typing import TYPE_CHECKING
 
 import pulp
@@ -16,6 +17,7 @@ from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.milp import MilpResult, accepts, cross_check
 from hexloom.formulations.mip_solver import cbc_bound
+from hexloom.formulations.mip_solver import run as run_program
 from hexloom.formulations.problem import Engine
 
 if TYPE_CHECKING:
@@ -121,6 +123,18 @@ def test_no_time_at_all() -> None:
 )
 def test_the_bound_in_the_log(log: str, bound: float | None) -> None:
     assert cbc_bound(log) == bound
+
+
+def test_what_only_integers_refute_is_infeasible_too() -> None:
+    """2 x + 2 y = 3: CBC says "Integer infeasible" here, which PuLP does not tell from a time limit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        program = pulp.LpProblem("odd", pulp.LpMinimize)
+        x, y = (pulp.LpVariable(name, 0, 5, cat=pulp.LpInteger) for name in "xy")
+        program += x
+        program += 2 * x + 2 * y == 3
+        answer = run_program(program, 10.0, "cbc")
+    assert (answer.infeasible, answer.solution) == (True, False)
 
 
 @settings(max_examples=max(10, settings().max_examples // 4))
