@@ -240,6 +240,9 @@ class Rates(Section):
     hvx_activation_prepare: PerElement | None = None
     hvx_output: PerElement | None = None
     hvx_rmsnorm: PerElement | None = None
+    hvx_softmax: PerElement | None = None
+    hvx_swiglu: PerElement | None = None
+    hvx_add: PerElement | None = None
     hvx_copy: PerElement | None = None
     hvx_dot_q4_0: PerElement | None = None
     hvx_quantize_u8: PerElement | None = None

@@ -15,7 +15,7 @@ from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from hexloom.formulations.mode import Text
 from hexloom.hwmodels.plain_data import PlainLoader, extent_fault, unreadable
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels import Copy, Explicit, Gemv, MatmulW4A16, RmsNorm
+from hexloom.optimizer.kernels import KERNELS, Add, Copy, Explicit, Gemv, MatmulW4A16, RmsNorm, Softmax, SwiGlu
 from hexloom.optimizer.kernels.explicit_spec import UserEngine
 from hexloom.optimizer.kernels.spec import (
     Bytes,
@@ -50,12 +50,15 @@ Task = Annotated[
     Annotated[MatmulW4A16, Tag("matmul_w4a16")]
     | Annotated[RmsNorm, Tag("rmsnorm")]
     | Annotated[Copy, Tag("copy")]
+    | Annotated[Softmax, Tag("softmax")]
+    | Annotated[SwiGlu, Tag("swiglu")]
+    | Annotated[Add, Tag("add")]
     | Annotated[Gemv, Tag("gemv")]
     | Annotated[Explicit, Tag("explicit")],
     Discriminator(
         _kernel,
         custom_error_type="unknown_kernel",
-        custom_error_message="there is no such kernel; known: matmul_w4a16, rmsnorm, copy, gemv, or ops of your own",
+        custom_error_message=f"there is no such kernel; known: {', '.join(KERNELS)}, or ops of your own",
     ),
 ]
 

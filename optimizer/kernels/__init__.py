@@ -5,13 +5,16 @@ from __future__ import annotations
 from hexloom.optimizer.kernels.explicit import Explicit
 from hexloom.optimizer.kernels.gemv import Gemv
 from hexloom.optimizer.kernels.matmul_w4a16 import MatmulW4A16
-from hexloom.optimizer.kernels.rows import Copy, RmsNorm
+from hexloom.optimizer.kernels.rows import Add, Copy, RmsNorm, RowKernel, Softmax, SwiGlu
 
-KERNELS: dict[str, type[MatmulW4A16] | type[RmsNorm] | type[Copy] | type[Gemv]] = {
+KERNELS: dict[str, type[MatmulW4A16] | type[RowKernel] | type[Gemv]] = {
     "matmul_w4a16": MatmulW4A16,
     "rmsnorm": RmsNorm,
     "copy": Copy,
+    "softmax": Softmax,
+    "swiglu": SwiGlu,
+    "add": Add,
     "gemv": Gemv,
 }
 
-__all__ = ["KERNELS", "Copy", "Explicit", "Gemv", "MatmulW4A16", "RmsNorm"]
+__all__ = ["KERNELS", "Add", "Copy", "Explicit", "Gemv", "MatmulW4A16", "RmsNorm", "Softmax", "SwiGlu"]

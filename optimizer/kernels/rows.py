@@ -1,4 +1,4 @@
-"""``rmsnorm`` and ``copy``: row kernels, staged through VTCM by DMA or read and written through L2.
+"""``rmsnorm``, ``copy``, ``softmax``, ``swiglu``, ``add``: row kernels, staged by DMA or read and written through L2.
 
 ``dma``: every HVX worker loads, computes and stores blocks of rows of its own, with its own DMA queue; nothing is
 forked or joined. The loop people run today is the same with two buffers per edge. ``direct``: all workers read DDR
@@ -28,11 +28,13 @@ class RowKernel(Spec):
     """``rows`` x ``cols`` elements, a block of ``rows_per_block`` rows at a time.
 
     ``duration_us`` replaces the computed time of all blocks together (mode ``direct`` only). ``input`` and ``output``
-    name the tensors in DDR, by which hazards with other tasks are found; both may be the same.
+    name the tensors in DDR, by which hazards with other tasks are found; both may be the same. So does ``second`` where
+    a kernel takes two inputs of one shape.
     """
 
     rate: ClassVar[str]
     gamma_rows: ClassVar[int] = 0
+    inputs: ClassVar[int] = 1
 
     name: Name
     rows: Count
@@ -47,6 +49,11 @@ class RowKernel(Spec):
     output: Name | None = None
     class_: ClassName = Field(default="", alias="class")
     copies: Count = 1
+
+    @property
+    def tensors(self) -> tuple[Name | None, ...]:
+        """Names of its inputs in DDR."""
+        return (self.input,)
 
     def expand(self, machine: Machine) -> TaskDraft:
         """Return the blocks of the task on ``machine``."""
@@ -70,18 +77,19 @@ class RowKernel(Spec):
                 us = self.duration_us * Fraction(rows, self.rows)
                 # A time below what the bytes need says that some of them never left L2.
                 most = cost.channel_mb_s(machine)
-                n_bytes = min(n_bytes, int(us * min(most[L2_READ], most[L2_WRITE], most[DDR] // 2)))
+                each = min(most[L2_READ] // self.inputs, most[L2_WRITE], most[DDR] // (self.inputs + 1))
+                n_bytes = min(n_bytes, int(us * each))
             else:
                 us = max(
                     cost.hvx_us(machine, self.rate, rows * self.cols, workers),
-                    cost.l2_read_us(machine, n_bytes, workers),
+                    cost.l2_read_us(machine, self.inputs * n_bytes, workers),
                     cost.l2_write_us(machine, n_bytes),
-                    cost.ddr_us(machine, 2 * n_bytes),
+                    cost.ddr_us(machine, (self.inputs + 1) * n_bytes),
                 )
-            mode = hvx_gang(machine, us, workers, moves=through_l2(read=n_bytes, written=n_bytes))
-            at = row * self.cols * self.element_bytes
-            read = block_of(self.input, "read", at, rows * self.cols * self.element_bytes, bypass=False)
-            written = block_of(self.output, "write", at, rows * self.cols * self.element_bytes, bypass=False)
+            mode = hvx_gang(machine, us, workers, moves=through_l2(read=self.inputs * n_bytes, written=n_bytes))
+            at, size = row * self.cols * self.element_bytes, rows * self.cols * self.element_bytes
+            read = tuple(r for tensor in self.tensors for r in block_of(tensor, "read", at, size, bypass=False))
+            written = block_of(self.output, "write", at, size, bypass=False)
             loop.append(out.op(f"compute.{tile}", mode, stage="compute", tile=tile, regions=read + written))
         return out.task(loop)
 
@@ -101,23 +109,27 @@ class RowKernel(Spec):
                 mode = transfer(w, row_bytes, self.gamma_rows, "read")
                 first_use[w] = out.op(f"gamma_load.{w}", mode, stage="gamma_load", tile=0, buffers=(gamma,))
                 loop.append(first_use[w])
-        ahead: dict[int, list[str]] = {}
+        ahead: dict[int, list[tuple[tuple[str, ...], str, str]]] = {}
         for block in range(blocks):
             w, turn = block % workers, block // workers
             rows = min(step, self.rows - block * step)
             slot = turn % self.depth
-            source = out.buffer(f"in.{w}.{slot}", step * row_bytes, align)
             target = out.buffer(f"out.{w}.{slot}", step * row_bytes, align)
             oldest = block - self.depth * workers
-            load = out.op(
-                f"load.{block}",
-                transfer(w, row_bytes, rows, "read"),
-                stage="load",
-                tile=turn,
-                after=(f"compute.{oldest}" if oldest >= 0 else None,),
-                buffers=(source,),
-                regions=block_of(self.input, "read", block * step * row_bytes, rows * row_bytes, bypass=True),
-            )
+            sources, loads = [], []
+            for k, tensor in enumerate(self.tensors):
+                mark = str(k + 1) if k else ""
+                sources.append(out.buffer(f"in{mark}.{w}.{slot}", step * row_bytes, align))
+                load = out.op(
+                    f"load{mark}.{block}",
+                    transfer(w, row_bytes, rows, "read"),
+                    stage="load",
+                    tile=turn,
+                    after=(f"compute.{oldest}" if oldest >= 0 else None,),
+                    buffers=(sources[k],),
+                    regions=block_of(tensor, "read", block * step * row_bytes, rows * row_bytes, bypass=True),
+                )
+                loads.append(load)
             gamma_buffers = (f"gamma.{w}",) if w in first_use else ()
             if (w, rows) not in slices:
                 slices[w, rows] = hvx_slice(cost.hvx_us(machine, self.rate, rows * self.cols, 1), w)
@@ -126,8 +138,8 @@ class RowKernel(Spec):
                 slices[w, rows],
                 stage="compute",
                 tile=turn,
-                after=(load, f"store.{oldest}" if oldest >= 0 else None, first_use.get(w)),
-                buffers=(source, target, *gamma_buffers),
+                after=(*loads, f"store.{oldest}" if oldest >= 0 else None, first_use.get(w)),
+                buffers=(*sources, target, *gamma_buffers),
             )
             store = out.op(
                 f"store.{block}",
@@ -138,12 +150,11 @@ class RowKernel(Spec):
                 buffers=(target,),
                 regions=block_of(self.output, "write", block * step * row_bytes, rows * row_bytes, bypass=True),
             )
-            ahead.setdefault(w, []).extend((load, compute, store))
-        for names in ahead.values():
-            loads, rest = names[0::3], list(zip(names[1::3], names[2::3], strict=True))
-            loop += loads[: self.depth]
-            for turn, (compute, store) in enumerate(rest):
-                loop += [compute, store, *loads[turn + self.depth : turn + self.depth + 1]]
+            ahead.setdefault(w, []).append((tuple(loads), compute, store))
+        for turns in ahead.values():
+            loop += [load for of, _, _ in turns[: self.depth] for load in of]
+            for turn, (_, compute, store) in enumerate(turns):
+                loop += [compute, store, *(load for of, _, _ in turns[turn + self.depth :][:1] for load in of)]
         return out.task(loop)
 
 
@@ -162,3 +173,40 @@ class Copy(RowKernel):
     rate: ClassVar[str] = "hvx_copy"
 
     kernel: Literal["copy"]
+
+
+class Softmax(RowKernel):
+    """Softmax of every row."""
+
+    rate: ClassVar[str] = "hvx_softmax"
+
+    kernel: Literal["softmax"]
+
+
+class TwoInputs(RowKernel):
+    """A row kernel of two inputs of one shape."""
+
+    inputs: ClassVar[int] = 2
+
+    second: Name | None = None
+
+    @property
+    def tensors(self) -> tuple[Name | None, ...]:
+        """Names of its inputs in DDR."""
+        return self.input, self.second
+
+
+class SwiGlu(TwoInputs):
+    """``silu(input) * second``, element by element: the gate and the other half of a feed-forward network."""
+
+    rate: ClassVar[str] = "hvx_swiglu"
+
+    kernel: Literal["swiglu"]
+
+
+class Add(TwoInputs):
+    """``input + second``, element by element."""
+
+    rate: ClassVar[str] = "hvx_add"
+
+    kernel: Literal["add"]

@@ -10,7 +10,7 @@ import pytest
 
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels import Copy, RmsNorm
+from hexloom.optimizer.kernels import Add, Copy, RmsNorm, Softmax, SwiGlu
 
 if TYPE_CHECKING:
     from hexloom.optimizer.draft import OpDraft, TaskDraft
@@ -152,3 +152,41 @@ def test_an_error_is_one_line_that_names_the_task(changes: dict[str, Any], says:
     assert says in str(raised.value)
     assert str(raised.value).startswith("task 't'")
     assert "\n" not in str(raised.value)
+
+
+TWO = {"swiglu": SwiGlu, "add": Add}
+
+
+@pytest.mark.parametrize("kernel", TWO)
+def test_a_kernel_of_two_inputs_loads_both_before_it_computes(kernel: str) -> None:
+    spec = {"name": "t", "kernel": kernel, "rows": 40, "cols": 512, "input": "a", "second": "b", "output": "c"}
+    draft = TWO[kernel](**spec).expand(V81)
+    ops = by_name(draft)
+    assert Counter(op.stage for op in draft.ops) == {"load": 80, "compute": 40, "store": 40}
+    assert set(ops["compute.9"].after) == {"load.9", "load2.9"}
+    assert ops["compute.9"].buffers == ("in.1.1", "in2.1.1", "out.1.1")
+    # Two buffers per edge: the third turn of a worker waits for its first.
+    assert ops["load2.17"].after == ("compute.1",)
+    assert [ops[name].regions[0].tensor for name in ("load.3", "load2.3", "store.3")] == ["a", "b", "c"]
+    assert sorted(draft.loop) == sorted(ops)
+    assert nx.is_directed_acyclic_graph(graph_of(draft))
+    loop = [name for name in draft.loop if name.split(".")[0] != "store"]
+    assert loop[:6] == ["load.0", "load2.0", "load.8", "load2.8", "compute.0", "load.16"]
+
+
+def test_two_inputs_read_through_l2_are_twice_the_bytes() -> None:
+    spec = {"name": "t", "kernel": "add", "rows": 64, "cols": 2048, "mode": "direct"}
+    (op, *_) = Add(**spec).expand(V81).ops
+    n_bytes = 4 * 2048 * 4
+    assert dict(op.modes[0].moves) == {"ddr": 3 * n_bytes, "l2_read": 2 * n_bytes, "l2_write": n_bytes}
+    assert float(op.modes[0].latency_us) == pytest.approx(2 * n_bytes / 32_000)  # through L2 at 32 GB/s
+
+
+def test_published_times_of_row_kernels() -> None:
+    """SwiGLU of 64 x 1792 takes 56.6 us on one thread; softmax 0.24 cycles an element on all six contexts of v79."""
+    v79 = load_hw("hexagon-v79")
+    ops = SwiGlu(name="t", kernel="swiglu", rows=64, cols=1792, workers=1).expand(v79).ops
+    assert float(sum(op.modes[0].latency_us for op in ops if op.stage == "compute")) == pytest.approx(56.6, rel=0.001)
+    ops = Softmax(name="t", kernel="softmax", rows=6, cols=1000).expand(v79).ops
+    longest = max(op.modes[0].latency_us for op in ops if op.stage == "compute")
+    assert float(longest) * 2126 / 6000 == pytest.approx(0.24)
