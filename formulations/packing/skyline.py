@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexloom.formulations.packing.piles import Piles
 from hexloom.formulations.packing.ranges import FEW, Ranges
 from hexloom.formulations.packing.sections import cut
 
@@ -37,6 +38,7 @@ class Skyline:
         """How often each section was where it failed."""
         self._align = [block.align for block in blocks]
         self._count = sections.count
+        self._piles = Piles(sections.spans, self.size, sections.count)
         self._pins: list[list[tuple[int, int]]] = [[] for _ in range(sections.count)]
         self._pins_of: list[list[tuple[int, int]]] = [[] for _ in blocks]
         pinned = sorted((block.pin, b) for b, block in enumerate(blocks) if block.pin is not None)
@@ -155,7 +157,7 @@ class Skyline:
                     if at + self.size[b] > self.capacity:
                         return None, self.reason(b, at)
             if new == old:
-                return lows, -1
+                return self._pile(blocks, lows, low, high)
             moved = False
             still_open = set(blocks)
             for k, (before, after) in enumerate(zip(old, new, strict=True), start=low):
@@ -168,7 +170,16 @@ class Skyline:
                     if conflict >= 0:
                         return None, conflict
             if not moved:
-                return lows, -1
+                return self._pile(blocks, lows, low, high)
+
+    def _pile(self, blocks: list[int], lows: list[int], low: int, high: int) -> tuple[list[int] | None, int]:
+        """Return ``lows`` if blocks piled up from them end below the capacity everywhere; or None and the conflict."""
+        found = self._piles.too_high(blocks, lows, low, high, self.capacity)
+        if found is None:
+            return lows, -1
+        section, at, held = found
+        self.tight[section] += 1
+        return None, self.wall_cause(held, section, at)
 
     def _lowest_all(self, blocks: list[int], floors: list[int], low: int) -> tuple[list[int], list[int]]:
         """Return the lowest address of each block, and the lowest of those of each section, `FULL` if none.
