@@ -1,0 +1,139 @@
+"""Cases about speed: what limits a schedule, and what would make it faster."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cases.answers import (
+    schedule_of,
+)
+from cases.neutral import to_problem
+
+from hexloom import Workload, solve, what_if
+from hexloom.formulations.problem import Engine, Mode, Op, Precedence, Problem, Use
+from hexloom.hwmodels import load_hw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Case = Callable[[str], Any]
+
+pytestmark = pytest.mark.shared
+
+
+def test_perf_01_direct_or_staged(case: Case) -> None:
+    data = case("PERF-01")
+    work = data["alternatives_us"]
+    tasks = [
+        {
+            "id": row["id"],
+            "alt": [{"eng": "hvx", "dur": row["direct"]}, {"eng": "dma", "dur": row["staged"]}],
+            "after": [before["id"] for before in work[:k][-1:]],
+        }
+        for k, row in enumerate(work)
+    ]
+    result = solve(to_problem({"machine": data["machine"], "unit": "us", "tasks": tasks}))
+    assert result.schedule is not None
+    assert (result.status, result.makespan_us) == ("OPTIMAL", Fraction("967.7"))
+    chosen = {a.op: ("direct", "staged")[a.mode] for a in result.schedule.plan.assignments}
+    assert [chosen[row["id"]] for row in work] == ["direct"] * 5 + ["staged"]
+    always = [task | {"alt": task["alt"][1:]} for task in tasks]
+    staged = solve(to_problem({"machine": data["machine"], "unit": "us", "tasks": always}))
+    assert staged.makespan_us == Fraction("1237.1")
+
+
+def test_perf_04_decode_is_bound_by_bytes(case: Case) -> None:
+    """Eight loads of 38,462 ns one after the other and the last 10,000 ns of vector work, whatever HVX there is."""
+    data = case("PERF-04")
+    schedule = schedule_of(data)
+    assert (schedule.status, schedule.makespan, schedule.certificate) == ("OPTIMAL", 317_696, "arithmetic")
+    best = schedule.bounds[0]
+    assert (best.engine, best.detail) == ("dma", "engine dma: head 0 us + load 307.696 us + tail 10 us")
+    assert f"{8 * 38_462 / 317_696:.1%}" == "96.9%"
+    (ddr,) = schedule.problem.channels
+    assert ddr.capacity == 26_000
+    load = next(row for row in schedule.bounds if row.engine == "ddr")
+    assert float(load.ticks) == pytest.approx(8 * 38_462, rel=1e-4)  # all but what rounding a rate to MB/s takes
+    assert schedule_of(data, machine={**data["machine"], "hvx": 2}).makespan == 317_696
+    faster = [{**task, "dur": 5_000} if task["eng"] == "hvx" else task for task in data["tasks"]]
+    assert schedule_of(data, tasks=faster).makespan == 312_696
+
+
+def test_perf_04_the_weights_of_a_token(case: Case) -> None:
+    """2.11 GiB at 26 GB/s are 87.1 ms, however many engines pull: at most 11.5 tokens a second."""
+    case("PERF-04")
+    machine = load_hw("hexagon-v81").with_values({"ddr.total_gb_s": 26})
+    half = 2_265_595_249 // 2
+    ops = [{"name": e, "engine": e, "duration_us": 1, "bytes": {"ddr": half}} for e in ("hvx", "hmx")]
+    result = solve(Workload.from_data({"name": "token", "tasks": [{"name": "token", "ops": ops}]}), machine)
+    assert result.makespan_us is not None and result.status == "OPTIMAL"
+    assert float(result.makespan_us) / 1000 == pytest.approx(87.1, abs=0.05)
+    assert 1e6 / float(result.makespan_us) == pytest.approx(11.5, abs=0.05)
+
+
+def test_perf_04_what_would_change_it(case: Case) -> None:
+    """Twice the vector contexts change nothing; vector work twice as fast saves 5,000 ns."""
+    found = what_if(to_problem(case("PERF-04")), time_limit_s=0.5, seed=1, fields=("hvx", "stages"))
+    rows = {(row.field, row.value): row.makespan for row in found.rows}
+    assert (rows["hvx", 2], rows["hvx", 1]) == (317.696, 317.696)
+    assert rows["time of case/V", 0.5] == 312.696
+
+
+def test_perf_03_what_the_critical_resource_is(case: Case) -> None:
+    """Vector work of 4,914 us beside 686 us of weights: a faster DDR buys nothing. Achieved rates are not told."""
+    data = case("PERF-03")
+    tasks = [{k: v for k, v in task.items() if k not in ("flop", "bytes")} for task in data["tasks"]]
+    machine = {k: v for k, v in data["machine"].items() if k != "ddr_bytes_per_us"}
+    form = {"machine": machine, "tasks": tasks}
+    schedule = schedule_of(form)
+    assert (schedule.makespan, schedule.bounds[0].name) == (4914, "critical_path")
+    assert f"{4914 / data['measured']['usec']:.1%}" == "99.1%"
+    assert f"{686 / data['measured']['usec']:.1%}" == "13.8%"
+    rows = {row.field: row.makespan for row in what_if(to_problem(form), time_limit_s=0.2, fields=("stages",)).rows}
+    assert rows == {"time of case/w": 4914, "time of case/mm": 2457}
+
+
+def test_perf_07_only_critical_work_counts(case: Case) -> None:
+    data = case("PERF-07")
+    found = what_if(to_problem(data), time_limit_s=0.5, seed=1, fields=("stages",))
+    assert {s.op: s.most for s in found.slack} == {"A": 0, "B": 0, "D": 40, "C": 0}
+    assert all(0 <= s.slack <= s.most for s in found.slack)
+    rows = {row.field.removeprefix("time of case/"): row.makespan for row in found.rows}
+    assert (rows["D"], rows["A"]) == (220, 180)
+    for name, makespan in rows.items():
+        halved = [task | {"dur": task["dur"] // 2} if task["id"] == name else task for task in data["tasks"]]
+        assert schedule_of(data, tasks=halved).makespan == makespan
+    assert schedule_of(data).makespan == 220
+
+
+@pytest.mark.parametrize(("per_batch", "total"), [(1, 130_670), (73, 66_590), (730, 65_789)])
+def test_perf_09_an_entry_per_batch(case: Case, per_batch: int, total: int) -> None:
+    """Chains of ops, each batch with one entry of 89 us; today every op is entered for itself."""
+    data = case("PERF-09")
+    overhead, chain = data["machine"]["dispatch_overhead"], data["chain"]
+    mode = Mode(uses=(Use(engine="dsp", ticks=chain["dur"]),), latency_ticks=chain["dur"])
+    names = [f"g{k}" for k in range(per_batch)]
+    problem = Problem(
+        engines=(Engine(name="dsp"),),
+        ops=tuple(Op(name=name, task=name, modes=(mode,)) for name in names),
+        precedences=tuple(Precedence(before=a, after=b) for a, b in pairwise(names)),
+        entry_ticks=overhead,
+    )
+    result = solve(problem, time_limit_s=5)
+    assert result.makespan_us is not None and result.schedule is not None
+    assert result.makespan_us * (chain["n"] // per_batch) == total
+    assert result.schedule.baselines["existing"] == per_batch * (overhead + chain["dur"])
+    if per_batch == 730:
+        assert abs(result.schedule.baselines["existing"] / 131_000 - 1) < 0.01
+        assert result.schedule.gain is not None
+        assert result.schedule.gain.saved_entries == 729 * overhead
+        assert result.schedule.advice is not None and result.schedule.advice.answer == "pipeline"
+
+
+def test_perf_10_the_other_engine_for_the_head(case: Case) -> None:
+    schedule = schedule_of(case("PERF-10"))
+    assert (schedule.status, schedule.makespan) == ("OPTIMAL", 111)
+    assert next(a.units for a in schedule.plan.assignments if a.op == "head") == {"cpu": (0,)}
