@@ -43,10 +43,15 @@ pytestmark = pytest.mark.shared
 
 
 def test_sol_01_long_durations(case: Case) -> None:
-    started = time.monotonic()
-    schedule = schedule_of(case("SOL-01"), limit_s=10)
-    assert time.monotonic() - started < 10  # the report waited 15 minutes
-    assert (schedule.status, schedule.makespan) == ("OPTIMAL", 12_000_000_000)
+    """The time of the process, which others on the machine do not lengthen: a hundredth of the limit is usual."""
+    data = case("SOL-01")
+    started = time.process_time()
+    result = solve(to_problem(data))
+    assert time.process_time() - started < 2  # the report waited 15 minutes
+    assert (result.status, result.certificate) == ("OPTIMAL", "arithmetic")
+    assert result.evaluations <= 2, "nothing is searched"
+    schedule = schedule_of(data, limit_s=10)
+    assert schedule.makespan == 12_000_000_000
     assert sorted(row.start for row in schedule.rows) == [0, 4_000_000_000, 8_000_000_000]
 
 
@@ -244,10 +249,12 @@ def test_sol_10_same_bytes_in_every_process(case: Case, tmp_path: Path) -> None:
 
 def test_sol_12_many_equal_tasks(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = case("SOL-12")
-    started = time.monotonic()
+    started = time.process_time()
+    result = solve(to_problem(data))
+    assert time.process_time() - started < 2
+    assert (result.status, result.makespan_us, result.certificate) == ("OPTIMAL", 70, "arithmetic")
+    assert result.evaluations <= 2, "the bound proves it, nothing is searched"
     schedule = schedule_of(data, limit_s=10)
-    assert time.monotonic() - started < 10
-    assert (schedule.status, schedule.makespan) == ("OPTIMAL", 70)
     said = "the scratchpad cannot bind: all buffers side by side take 400 B of 1,000 B; it was left out of the search"
     assert schedule.notes == (said,)
     _, out, _ = run_cli(capsys, "solve", problem_file(tmp_path, data))

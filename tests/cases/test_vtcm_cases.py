@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,9 +16,11 @@ from cases.answers import (
     run_cli,
     schedule_of,
 )
-from cases.neutral import to_problem
+from cases.neutral import to_problem, to_workload
 
-from hexloom import InvalidInputError, solve
+from hexloom import InvalidInputError, Workload, solve, what_if
+from hexloom.emit.files import write_emission
+from hexloom.hwmodels import load_hw
 from hexloom.hwmodels.quantity import parse_bytes
 from hexloom.optimizer.footprint import least_footprint
 
@@ -54,6 +57,18 @@ def test_vtcm_03_available_is_not_total(case: Case, tmp_path: Path, capsys: pyte
     assert tight.notes == (said,)
     _, out, _ = run_cli(capsys, "solve", problem_file(tmp_path, variants["reserved_1MiB"]))
     assert said in out
+
+
+def test_vtcm_03_what_the_reserved_bytes_cost(case: Case) -> None:
+    """The same on a sweep of the scratchpad: 40 where only one tile fits, 30 where both do."""
+    variants = case("VTCM-03")["variants"]
+    for variant, have in (("reserved_1MiB", 7_340_032), ("total_8MiB", 8_388_608)):
+        found = what_if(to_problem(variants[variant]), time_limit_s=0.3, seed=1, fields=("scratchpad",))
+        assert [row.value for row in found.rows if row.current] == [have]
+        for row in found.rows:
+            tiles = int(row.value // 3_932_160)
+            assert row.makespan == {0: None, 1: 40}.get(tiles, 30)
+            assert row.bottleneck == {0: None, 1: "scratchpad"}.get(tiles, "hmx")
 
 
 def test_vtcm_04_largest_gap_beside_a_resident(case: Case) -> None:
@@ -116,6 +131,28 @@ def test_vtcm_10_scratch_is_planned(case: Case) -> None:
     assert scratch[3:] == (rows(schedule)["sum"].start, rows(schedule)["sum"].observed)
     assert {x[2] - x[1], scratch[2] - scratch[1]} == {190000, 6352}
     assert json.loads(schedule.to_json())["plan"]["addresses"]["sum.scratch"] == scratch[1]
+
+
+@pytest.mark.parametrize("form", ["problem", "workload"])
+def test_vtcm_10_the_kernel_is_told_where_its_scratch_is(case: Case, form: str, tmp_path: Path) -> None:
+    """The C tables name the scratch among what the task uses, at the address that the plan gives it."""
+    data = case("VTCM-10")
+    (task,) = data["tasks"]
+    fitting = {**data, "tasks": [{**task, "scratch": 6352}]}
+    if form == "problem":
+        schedule = schedule_of(fitting)
+    else:
+        machine = load_hw("hexagon-v79").with_values({"vtcm.total_bytes": 196_608})
+        found = solve(Workload.from_data(to_workload(fitting)), machine).schedule
+        assert found is not None
+        schedule = found
+    (scratch,) = (name for name in schedule.plan.addresses if name.endswith("sum.scratch"))
+    write_emission(schedule, tmp_path, "it")
+    names = [row["name"] for row in json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))["buffers"]]
+    text = (tmp_path / "it.c").read_text(encoding="utf-8")
+    operands = re.findall(r"^  \{0u, 1u, 0u, (\d+)u, UINT64_C\((\d+)\)\}", text, re.MULTILINE)
+    assert {names[int(b)]: int(at) for b, at in operands} == schedule.plan.addresses
+    assert f"{{UINT64_C({schedule.plan.addresses[scratch]}), UINT64_C(6352), " in text
 
 
 def test_vtcm_12_bytes_are_bytes(case: Case) -> None:
@@ -244,5 +281,5 @@ def test_vtcm_22_pieces_per_row(case: Case, number: int) -> None:
     assert split.outcome == "feasible"
     assert schedule_of(form(wanted["min_pieces"])).makespan == 1
     one_fewer = refusal_of(form(wanted["min_pieces"] - 1))
-    if wanted["min_pieces"] == 5:
-        assert (one_fewer.need, one_fewer.have) == (8 * 2**20, 7 * 2**20)
+    assert one_fewer.have == wanted["vtcm"]
+    assert one_fewer.need == {4: 32 * 349_526, 5: 8 * 2**20}[wanted["min_pieces"]]
