@@ -13,6 +13,7 @@ from hexloom.formulations.flat.model import FlatModel
 from hexloom.formulations.flat.slowed_model import SlowedModel
 from hexloom.formulations.flat.window_model import WindowModel
 from hexloom.formulations.packing.rectangles import RectanglesJob, solve_rectangles
+from hexloom.formulations.packing.views import ViewsJob, search_views
 
 if TYPE_CHECKING:
     from hexloom.formulations.flat.guard import Job
@@ -36,9 +37,12 @@ def main() -> None:
     try:
         connection.send(os.getpid())
         while True:
-            job: Job | RectanglesJob = connection.recv()
+            job: Job | RectanglesJob | ViewsJob = connection.recv()
             if isinstance(job, RectanglesJob):
                 connection.send(solve_rectangles(job, lambda offsets: connection.send(Offsets(offsets))))
+                continue
+            if isinstance(job, ViewsJob):
+                connection.send(search_views(job, lambda offsets: connection.send(Offsets(offsets))))
                 continue
             flat = model_of(job)
             if job.incumbent is not None:

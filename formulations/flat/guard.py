@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.flat.window_model import Window
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.packing.rectangles import RectanglesJob
+    from hexloom.formulations.packing.views import ViewsJob
     from hexloom.formulations.problem import Problem
 
 GRACE_S = 2.0
@@ -101,11 +102,16 @@ class Guard:
         status, bound = self._ask(job, job.options.seconds, job.options.deterministic, job.problem.name, take)
         return Outcome(status, bound, best)
 
-    def pack(self, job: RectanglesJob) -> tuple[str, tuple[int, ...] | None]:
+    def pack(self, job: RectanglesJob | ViewsJob) -> tuple[str, tuple[int, ...] | None]:
         """Solve ``job`` under the same limits; return the solver's word and the offsets, if it found some."""
         found: list[Offsets] = []
         status, _ = self._ask(job, job.seconds, job.deterministic, f"{len(job.blocks)} blocks", found.append)
         return status, found[-1].offsets if found else None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the child was ended by `stop`; it is not started again."""
+        return self._stopped
 
     def stop(self) -> None:
         """End the child from another thread than the one that waits for it: that one is told that it died."""
@@ -116,7 +122,7 @@ class Guard:
 
     def _ask(
         self,
-        job: Job | RectanglesJob,
+        job: Job | RectanglesJob | ViewsJob,
         seconds: float,
         deterministic: bool,
         name: str,
