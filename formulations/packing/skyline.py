@@ -34,8 +34,6 @@ class Skyline:
         self._last = [last for _, last in sections.spans]
         self.ranges = Ranges.from_spans(sections.spans)
         self.size = [block.size for block in blocks]
-        self.tight = [0] * sections.count
-        """How often each section was where it failed."""
         self._align = [block.align for block in blocks]
         self._count = sections.count
         self._piles = Piles(sections.spans, self.size, sections.count)
@@ -127,7 +125,6 @@ class Skyline:
             if at != self.floor[k]:
                 self.slack[k] -= self._lost(k, self.floor[k], at)
                 if self.slack[k] < 0:
-                    self.tight[k] += 1
                     return self.cause[k] | cause
             self.floor[k] = top
             self.cause[k] |= cause
@@ -139,7 +136,6 @@ class Skyline:
         self.floor[k] = floor
         self.cause[k] |= cause
         if self.slack[k] < 0:
-            self.tight[k] += 1
             return self.cause[k]
         return -1
 
@@ -178,7 +174,6 @@ class Skyline:
         if found is None:
             return lows, -1
         section, at, held = found
-        self.tight[section] += 1
         return None, self.wall_cause(held, section, at)
 
     def _lowest_all(self, blocks: list[int], floors: list[int], low: int) -> tuple[list[int], list[int]]:
