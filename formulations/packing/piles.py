@@ -7,6 +7,7 @@ above the capacity has no packing, although it has not lost too many bytes yet.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,18 +15,30 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hexloom.formulations.packing.ranges import Numbers
+
 MANY = 50
 """Blocks from which on one table for all sections is faster than one block after the other."""
+
+MOST_CELLS = 4_000_000
+"""Numbers in that table, at most: 32 MB; where there would be more, piles are made one block after the other."""
 
 
 class Piles:
     """The piles of blocks of ``sizes`` over the sections ``spans``."""
 
     def __init__(self, spans: Sequence[tuple[int, int]], sizes: Sequence[int], count: int) -> None:
-        self._span, self._size = spans, sizes
-        self._bytes = np.zeros((len(spans), count), dtype=np.int64)
-        for b, (first, last) in enumerate(spans):
-            self._bytes[b, first:last] = sizes[b]
+        self._span, self._size, self._count = spans, sizes, count
+
+    @cached_property
+    def _bytes(self) -> Numbers | None:
+        """Bytes by block and section, None where that is too large a table."""
+        if len(self._span) * self._count > MOST_CELLS:
+            return None
+        table = np.zeros((len(self._span), self._count), dtype=np.int64)
+        for b, (first, last) in enumerate(self._span):
+            table[b, first:last] = self._size[b]
+        return table
 
     def too_high(
         self, blocks: Sequence[int], lows: Sequence[int], low: int, high: int, capacity: int
@@ -35,12 +48,13 @@ class Piles:
         With it comes an address, and those of ``blocks`` in the section that cannot lie below it: they alone take
         more than what is above it.
         """
-        if len(blocks) >= MANY:
+        table = self._bytes if len(blocks) >= MANY else None
+        if table is not None:
             order = np.argsort(lows, kind="stable")[::-1]
             starts = np.array(lows, dtype=np.int64)[order]
             # What lies at the start of a block or above it; where the block is not itself, this is no more than
             # what the next one says that is.
-            ends = np.cumsum(self._bytes[np.array(blocks)[order], low:high], axis=0)
+            ends = np.cumsum(table[np.array(blocks)[order], low:high], axis=0)
             ends += starts[:, np.newaxis]
             if ends.max() <= capacity:
                 return None

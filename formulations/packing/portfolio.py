@@ -137,6 +137,8 @@ def _beside(guard: Guard, blocks: Sequence[Block], capacity: int, clock: Clock) 
         status, found = guard.pack(ViewsJob(tuple(blocks), capacity, min(SECOND * turn, clock.left), seed))
         if found is not None or status == "INFEASIBLE":
             return Packing(found, "exact search", impossible=found is None)
+        if status == "DIED":
+            return None  # Who cannot run a second process would start one after the other.
         turn, seed = turn * GROWTH, seed + 1
     return None
 

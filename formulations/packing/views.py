@@ -1,7 +1,8 @@
 """The exact search through several views in turn, each for a while and then longer: restarts, all of them exact.
 
 How long a view takes on an instance has a heavy tail, and which view is the quick one differs: of those below, each is
-the first to find a packing for some instance of minimalloc or of ``benchmarks/packing.py``.
+the first to find a packing for some instance, of minimalloc or of ``benchmarks/packing.py`` with seeds up to 39. Most
+that find one do so in less than one look per pair of blocks, which is why the first turn of each is that short.
 """
 
 from __future__ import annotations

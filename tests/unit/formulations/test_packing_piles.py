@@ -16,12 +16,13 @@ def highest(members: list[tuple[int, int]]) -> int:
     return top
 
 
-@pytest.mark.parametrize("many", [0, 1000])
+@pytest.mark.parametrize(("many", "cells"), [(0, 1000), (0, 0), (1000, 1000)])
 @pytest.mark.parametrize("seed", range(40))
 def test_both_ways_to_pile_find_the_section_that_ends_too_high(
-    seed: int, many: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, many: int, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(piles, "MANY", many)
+    monkeypatch.setattr(piles, "MOST_CELLS", cells)
     chance = random.Random(seed)
     count = chance.randint(1, 6)
     spans = []
