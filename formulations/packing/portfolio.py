@@ -29,6 +29,9 @@ TURN_S = 2.0
 SECOND = 2.0
 """How much longer than a turn of CP-SAT one of a second exact search is, where two processes search."""
 
+BY_RECTANGLES = ("life", "area")
+"""Orders of CP-SAT, by turns: each closes instances that the other leaves open."""
+
 GROWTH = 2
 
 ALONE = 100_000
@@ -131,7 +134,8 @@ def _beside(guard: Guard, blocks: Sequence[Block], capacity: int, clock: Clock) 
     turn = TURN_S
     seed = 1
     while not clock.over and not guard.stopped:
-        packing = _by_rectangles(guard, blocks, capacity, min(turn, clock.left), clock, None)
+        order = BY_RECTANGLES[(seed - 1) % len(BY_RECTANGLES)]
+        packing = _by_rectangles(guard, blocks, capacity, min(turn, clock.left), clock, None, order)
         if packing is not None or clock.over:
             return packing
         status, found = guard.pack(ViewsJob(tuple(blocks), capacity, min(SECOND * turn, clock.left), seed))
@@ -168,12 +172,18 @@ def _in_turn(blocks: Sequence[Block], capacity: int, search: ViewSearch, clock: 
 
 
 def _by_rectangles(
-    guard: Guard, blocks: Sequence[Block], capacity: int, seconds: float, clock: Clock, seed: int | None
+    guard: Guard,
+    blocks: Sequence[Block],
+    capacity: int,
+    seconds: float,
+    clock: Clock,
+    seed: int | None,
+    order: str = BY_RECTANGLES[0],
 ) -> Packing | None:
     """Ask CP-SAT; that there is nothing counts when a run without presolve says so too: it has erred before."""
     places = [b for b, block in enumerate(blocks) if not block.is_empty]
     active = tuple(blocks[b] for b in places)
-    job = RectanglesJob(active, capacity, seconds, seed or 0, workers=1, deterministic=clock.counted)
+    job = RectanglesJob(active, capacity, seconds, seed or 0, 1, clock.counted, order=order)
     status, found = guard.pack(job)
     clock.spend(seconds)
     if found is not None:

@@ -38,9 +38,9 @@ def solve_rectangles(job: RectanglesJob, on_solution: Callable[[tuple[int, ...]]
     """Search; give the offsets to ``on_solution``, and return the solver's word.
 
     Lives count in sections, bytes in what sizes, alignments and pins have in common: in a packing in which every block
-    lies as low as it can nothing lies elsewhere. The order decides whether the solver finds anything: with the
-    longest-lived first it closes minimalloc's 11 instances, by area or with an order of its own most of them stay open
-    (``benchmarks/packing.py --orders`` compares orders on others).
+    lies as low as it can nothing lies elsewhere. The order decides whether the solver finds anything. With the
+    longest-lived first it closes minimalloc's 11 instances, by area or with an order of its own most of them stay open;
+    on others (``benchmarks/packing.py --orders``) life and area close as many, not the same ones, and size nearly none.
     """
     from ortools.sat.python import cp_model
 

@@ -126,6 +126,7 @@ def test_beside_the_exact_search_others_take_turns_that_grow(
     assert (packing.offsets, packing.impossible) == (offsets, impossible)
     for early, late in zip(jobs, jobs[2:], strict=False):
         assert early.seconds < late.seconds
+    assert [job.order for job in jobs if isinstance(job, RectanglesJob)] == ["life", "area"][: (len(jobs) + 1) // 2]
 
 
 def test_a_limit_of_nothing_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
