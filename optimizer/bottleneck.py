@@ -21,6 +21,10 @@ def bottleneck_of(bounds: Sequence[BoundRow]) -> str:
     best = bounds[0]
     if best.name == "search" and best.engine is None and len(bounds) > 1:
         return bottleneck_of(bounds[1:])  # A search only says that it is more than what limits by arithmetic.
+    if best.name == "critical_path":
+        # Where one engine works all along the longest chain, it is the engine that somebody can change.
+        engine = next((row.engine for row in bounds[1:] if row.ticks == best.ticks and row.engine), None)
+        return engine or best.name
     return best.engine or NAMES.get(best.name, best.name)
 
 

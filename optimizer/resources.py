@@ -51,10 +51,13 @@ def engines_of(workload: Workload, machine: Machine, ops: Sequence[Op]) -> tuple
 
 
 def _ring_depth(queue: str, machine: Machine, ops: Sequence[Op]) -> int | None:
-    """Return the places in the ring of a DMA queue; None where all that goes through it has its place at once."""
+    """Return the places in the ring of a DMA queue; None where all that goes through it has its place at once.
+
+    One entry of a ring stays free, or a full one would look like an empty one: the push that would take it is refused.
+    """
     if not queue.startswith(DMA_QUEUE):
         return None
-    depth = machine.dma.ring_depth.whole
+    depth = max(1, machine.dma.ring_depth.whole - 1)
     most = (
         max((m.dma.descriptors for m in op.modes if m.dma and any(use.engine == queue for use in m.uses)), default=0)
         for op in ops

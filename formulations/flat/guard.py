@@ -125,6 +125,11 @@ class Guard:
         status, bound = self._ask(errand, errand.seconds, errand.deterministic, errand.label, found.append)
         return status, bound, found[-1].solution if found else None
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the child was ended by `stop`; it is not started again."""
+        return self._stopped
+
     def stop(self) -> None:
         """End the child from another thread than the one that waits for it: that one is told that it died."""
         self._stopped = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from dataclasses import dataclass
@@ -126,7 +127,8 @@ class _Search:
     def _with_headroom(self, seconds: float) -> None:
         """Look for schedules with fewer bytes counted than there are: these can be packed more often."""
         problem, pad = self.problem, self.problem.scratchpad
-        less = pad.model_copy(update={"reserved_bytes": pad.reserved_bytes + int(pad.available_bytes * HEADROOM)})
+        left_out = math.ceil(pad.available_bytes * HEADROOM)
+        less = pad.model_copy(update={"reserved_bytes": pad.reserved_bytes + left_out})
         if self.bound <= self._upper:
             window = (self.bound, self._upper)
             self._ask(False, seconds, True, window, self._take, problem.changed(scratchpad=less))
@@ -216,6 +218,8 @@ class _Search:
             if decision is None:
                 self.unpacked = solution
                 return
+            # What could not be packed before was longer: bytes alone do not stand in the way.
+            self.unpacked = None
             simulated = self.evaluate(self.problem, decision)
             if not simulated.late and (self.best is None or simulated.makespan < self.best[1].makespan):
                 self.best = decision, simulated

@@ -8,8 +8,9 @@ or nothing can lie there below the next level, and the bytes up to it are lost. 
 packing is met twice.
 
 What makes it fast: the end with the fewest choices goes first (a single choice is no choice); every section knows
-how many bytes it can still lose; parts of time that no open block bridges are solved on their own; a dead end names
-the choices that it rests on, and the others are not tried again; and states that failed are remembered.
+how many bytes it can still lose, and how high its open blocks pile up; parts of time that no open block bridges are
+solved on their own; a dead end names the choices that it rests on, and the others are not tried again; and states
+that failed are remembered.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class _Frame:
 class CanonicalSearch:
     """Search for offsets of ``blocks``, none of them empty, below ``capacity``.
 
-    What is learned in one `run` (states that fail, sections where it gets tight) is used in the next.
+    What is learned in one `run`, states that fail, is used in the next.
     """
 
     def __init__(self, blocks: Sequence[Block], capacity: int) -> None:

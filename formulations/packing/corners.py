@@ -9,9 +9,10 @@ from hexloom.formulations.packing.skyline import FULL
 if TYPE_CHECKING:
     from hexloom.formulations.packing.skyline import Skyline
 
-CornerRule = Literal["fewest", "fewest_high", "lowest", "floor", "tightest"]
-"""What comes first among corners with several choices: fewest choices, then low (or high) floors; the lowest floor,
-then fewest choices, or from left to right; or where it has failed most often, from left to right."""
+CornerRule = Literal["fewest", "fewest_high", "fewest_wide", "lowest", "floor", "slack", "wide"]
+"""What comes first among corners with several choices. Fewest choices, then low or high floors or wide valleys; the
+lowest floor, then fewest choices; or, from left to right, the lowest floor, where fewest bytes can still be lost, or
+the widest valley."""
 
 
 class Corner(NamedTuple):
@@ -69,7 +70,7 @@ def choose_corners(
                     return [corner]
                 forced.append(corner)
                 break
-            key = _key(rule, alternatives, valley.level, sky.tight[section])
+            key = _key(rule, alternatives, valley, sky.slack[section])
             if best is None or key < best[0]:
                 best = key, section, valley, fitting
     if forced:
@@ -108,16 +109,18 @@ def _sort_in(sky: Skyline, blocks: list[int], lows: list[int], low: int, high: i
     return valleys, above
 
 
-def _key(rule: CornerRule, alternatives: int, level: int, tight: int) -> tuple[int, ...]:
-    if rule == "floor":
-        return (level,)
-    if rule == "lowest":
-        return level, alternatives
-    if rule == "fewest_high":
-        return alternatives, -level
-    if rule == "tightest":
-        return (-tight,)
-    return alternatives, level
+def _key(rule: CornerRule, alternatives: int, valley: _Valley, slack: int) -> tuple[int, ...]:
+    level, width = valley.level, valley.end - valley.start
+    keys: dict[CornerRule, tuple[int, ...]] = {
+        "fewest": (alternatives, level),
+        "fewest_high": (alternatives, -level),
+        "fewest_wide": (alternatives, -width),
+        "lowest": (level, alternatives),
+        "floor": (level,),
+        "slack": (slack,),
+        "wide": (-width,),
+    }
+    return keys[rule]
 
 
 def _valleys(floor: list[int], low: int, high: int) -> tuple[list[_Valley], list[_Valley | None]]:

@@ -12,7 +12,7 @@ from hexloom.formulations.packing.bounds import least_need
 from hexloom.formulations.packing.first_fit import ORDERS, neighbours, ordered, place_in_order
 from hexloom.formulations.packing.gaps import lowest_gap, tightest_gap
 from hexloom.formulations.packing.rectangles import RectanglesJob
-from hexloom.formulations.packing.views import VIEWS, ViewSearch
+from hexloom.formulations.packing.views import ENDLESS, VIEWS, ViewSearch, ViewsJob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,14 +24,18 @@ WORK_PER_SECOND = 100_000
 """Blocks that the exact search looks at in a second on a slow core; with a seed a limit in seconds is counted so."""
 
 TURN_S = 2.0
-"""Length of the first turn of CP-SAT, with a seed; the exact search comes first with once through its views."""
+"""Length of the first turn of CP-SAT; with a seed the exact search comes first, with once through its views."""
+
+SECOND = 2.0
+"""How much longer than a turn of CP-SAT one of a second exact search is, where two processes search."""
+
+BY_RECTANGLES = ("life", "area")
+"""Orders of CP-SAT, by turns: each closes instances that the other leaves open."""
 
 GROWTH = 2
 
 ALONE = 100_000
 """Blocks that the exact search looks at before another process is started: about 0.3 s."""
-
-ENDLESS = 1 << 60
 
 LONGEST_S = 86_400.0
 """A day: longer limits are cut to it."""
@@ -107,13 +111,13 @@ def find_packing(blocks: Sequence[Block], capacity: int, clock: Clock, seed: int
 
 
 def _race(blocks: Sequence[Block], capacity: int, search: ViewSearch, clock: Clock) -> Packing:
-    """Search exactly, alone for a moment, then with CP-SAT in a process beside it."""
+    """Search exactly, alone for a moment, then with a second process beside it."""
     found = search.advance(ALONE, lambda: clock.over)
     if found.offsets is not None or found.impossible or clock.over:
         return _said(found)
     with Guard(lazy=True) as guard, ThreadPoolExecutor(1) as pool:
         try:
-            asked = pool.submit(_by_rectangles, guard, blocks, capacity, clock.left, clock, None)
+            asked = pool.submit(_beside, guard, blocks, capacity, clock)
             found = search.advance(ENDLESS, lambda: clock.over or asked.done())
             if found.offsets is None and not found.impossible:
                 packing = asked.result()
@@ -123,6 +127,24 @@ def _race(blocks: Sequence[Block], capacity: int, search: ViewSearch, clock: Clo
         finally:
             guard.stop()
     return _said(found)
+
+
+def _beside(guard: Guard, blocks: Sequence[Block], capacity: int, clock: Clock) -> Packing | None:
+    """Ask CP-SAT and a second exact search in turns that grow longer: what one does not find the other often does."""
+    turn = TURN_S
+    seed = 1
+    while not clock.over and not guard.stopped:
+        order = BY_RECTANGLES[(seed - 1) % len(BY_RECTANGLES)]
+        packing = _by_rectangles(guard, blocks, capacity, min(turn, clock.left), clock, None, order)
+        if packing is not None or clock.over:
+            return packing
+        status, _, found = guard.run(ViewsJob(tuple(blocks), capacity, min(SECOND * turn, clock.left), seed))
+        if found is not None or status == "INFEASIBLE":
+            return Packing(found, "exact search", impossible=found is None)
+        if status == "DIED":
+            return None  # Who cannot run a second process would start one after the other.
+        turn, seed = turn * GROWTH, seed + 1
+    return None
 
 
 def _said(found: Found) -> Packing:
@@ -150,12 +172,18 @@ def _in_turn(blocks: Sequence[Block], capacity: int, search: ViewSearch, clock: 
 
 
 def _by_rectangles(
-    guard: Guard, blocks: Sequence[Block], capacity: int, seconds: float, clock: Clock, seed: int | None
+    guard: Guard,
+    blocks: Sequence[Block],
+    capacity: int,
+    seconds: float,
+    clock: Clock,
+    seed: int | None,
+    order: str = BY_RECTANGLES[0],
 ) -> Packing | None:
     """Ask CP-SAT; that there is nothing counts when a run without presolve says so too: it has erred before."""
     places = [b for b, block in enumerate(blocks) if not block.is_empty]
     active = tuple(blocks[b] for b in places)
-    job = RectanglesJob(active, capacity, seconds, seed or 0, deterministic=clock.counted)
+    job = RectanglesJob(active, capacity, seconds, seed or 0, 1, clock.counted, order=order)
     status, _, found = guard.run(job)
     clock.spend(seconds)
     if found is not None:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RectanglesJob:
-    """Blocks to pack below ``capacity``, and how to search; deterministic: ``seconds`` are the solver's own."""
+    """Blocks to pack below ``capacity``, and how to search; deterministic: ``seconds`` are the solver's own.
+
+    ``order`` is one of `ORDERS`: of the blocks that can lie lowest, the first in this order gets its offset first.
+    """
 
     blocks: tuple[Block, ...]
     capacity: int
@@ -28,6 +31,7 @@ class RectanglesJob:
     workers: int = 2
     deterministic: bool = False
     presolve: bool = True
+    order: str = "life"
 
     @property
     def label(self) -> str:
@@ -43,9 +47,9 @@ def solve_rectangles(job: RectanglesJob, on_solution: Callable[[tuple[int, ...]]
     """Search; give the offsets to ``on_solution``, and return the solver's word.
 
     Lives count in sections, bytes in what sizes, alignments and pins have in common: in a packing in which every block
-    lies as low as it can nothing lies elsewhere. The longest-lived blocks come first among those that can lie lowest:
-    this order decides whether the solver finds anything (it closes minimalloc's 11 instances, by area or with an order
-    of the solver's own most of them stay open).
+    lies as low as it can nothing lies elsewhere. The order decides whether the solver finds anything. With the
+    longest-lived first it closes minimalloc's 11 instances, by area or with an order of its own most of them stay open;
+    on others (``benchmarks/packing.py --orders``) life and area close as many, not the same ones, and size nearly none.
     """
     from ortools.sat.python import cp_model
 
@@ -85,6 +89,6 @@ def _model(job: RectanglesJob, unit: int) -> tuple[cp_model.CpModel, list[cp_mod
         rows.append(model.new_fixed_size_interval_var(first, last - first, f"alive{b}"))
         columns.append(model.new_fixed_size_interval_var(place * step, block.size // unit, f"at{b}"))
     model.add_no_overlap_2d(rows, columns)
-    order = sorted(range(len(job.blocks)), key=lambda b: (*ORDERS["life"](job.blocks[b]), b))
+    order = sorted(range(len(job.blocks)), key=lambda b: (*ORDERS[job.order](job.blocks[b]), b))
     model.add_decision_strategy([places[b] for b in order], cp_model.CHOOSE_LOWEST_MIN, cp_model.SELECT_MIN_VALUE)
     return model, places

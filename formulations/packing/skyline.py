@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexloom.formulations.packing.piles import Piles
 from hexloom.formulations.packing.ranges import FEW, Ranges
 from hexloom.formulations.packing.sections import cut
 
@@ -33,10 +34,9 @@ class Skyline:
         self._last = [last for _, last in sections.spans]
         self.ranges = Ranges.from_spans(sections.spans)
         self.size = [block.size for block in blocks]
-        self.tight = [0] * sections.count
-        """How often each section was where it failed."""
         self._align = [block.align for block in blocks]
         self._count = sections.count
+        self._piles = Piles(sections.spans, self.size, sections.count)
         self._pins: list[list[tuple[int, int]]] = [[] for _ in range(sections.count)]
         self._pins_of: list[list[tuple[int, int]]] = [[] for _ in blocks]
         pinned = sorted((block.pin, b) for b, block in enumerate(blocks) if block.pin is not None)
@@ -125,7 +125,6 @@ class Skyline:
             if at != self.floor[k]:
                 self.slack[k] -= self._lost(k, self.floor[k], at)
                 if self.slack[k] < 0:
-                    self.tight[k] += 1
                     return self.cause[k] | cause
             self.floor[k] = top
             self.cause[k] |= cause
@@ -137,7 +136,6 @@ class Skyline:
         self.floor[k] = floor
         self.cause[k] |= cause
         if self.slack[k] < 0:
-            self.tight[k] += 1
             return self.cause[k]
         return -1
 
@@ -155,7 +153,7 @@ class Skyline:
                     if at + self.size[b] > self.capacity:
                         return None, self.reason(b, at)
             if new == old:
-                return lows, -1
+                return self._pile(blocks, lows, low, high)
             moved = False
             still_open = set(blocks)
             for k, (before, after) in enumerate(zip(old, new, strict=True), start=low):
@@ -168,7 +166,15 @@ class Skyline:
                     if conflict >= 0:
                         return None, conflict
             if not moved:
-                return lows, -1
+                return self._pile(blocks, lows, low, high)
+
+    def _pile(self, blocks: list[int], lows: list[int], low: int, high: int) -> tuple[list[int] | None, int]:
+        """Return ``lows`` if blocks piled up from them end below the capacity everywhere; or None and the conflict."""
+        found = self._piles.too_high(blocks, lows, low, high, self.capacity)
+        if found is None:
+            return lows, -1
+        section, at, held = found
+        return None, self.wall_cause(held, section, at)
 
     def _lowest_all(self, blocks: list[int], floors: list[int], low: int) -> tuple[list[int], list[int]]:
         """Return the lowest address of each block, and the lowest of those of each section, `FULL` if none.

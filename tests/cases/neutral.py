@@ -4,7 +4,8 @@ Closed against unknown keys like every input of hexloom. Rules of the form that 
 
 - ``hmx``, ``hvx`` and ``dma`` are threads with queues; other engines are counted units without a thread;
 - ``ddr_bw`` becomes an engine with that many units, of which a task holds ``bw``;
-- ``ddr_bytes_per_ns`` becomes channel ``ddr``, through which a task moves ``bytes`` while it runs;
+- ``ddr_bytes_per_ns`` or ``ddr_bytes_per_us`` becomes channel ``ddr``, through which a task moves ``bytes`` while it
+  runs; ``flop`` is only told;
 - ``tick: ns`` says that ticks are nanoseconds;
 - a gang becomes one op of as many units as it has members;
 - buffers with a ``life`` are used by a chain of ops, one per interval between two ends of lives;
@@ -36,6 +37,7 @@ class MachineForm(Spec):
     round_size: bool = False
     ddr_bw: Count | None = None
     ddr_bytes_per_ns: Microseconds | None = None
+    ddr_bytes_per_us: Count | None = None
 
 
 class AltForm(Spec):
@@ -52,6 +54,7 @@ class TaskForm(Spec):
     scratch: Bytes = 0
     bw: int = Field(default=0, ge=0)
     bytes: Bytes = 0
+    flop: int = Field(default=0, ge=0)
     also: tuple[Name, ...] = ()
     alt: tuple[AltForm, ...] = ()
     deadline: Microseconds | None = None
@@ -155,6 +158,8 @@ class _Mapping:
     def __init__(self, form: Form) -> None:
         self.form = form
         self.tick = self._tick()
+        self.rates_per = 1000
+        """Parts of a byte that rates count in, for finer ones."""
         self.op_of = {task.id: task.gang or task.id for task in form.tasks}
         self.ops: list[Op] = []
         self.edges: list[Precedence] = []
@@ -194,7 +199,7 @@ class _Mapping:
             name="case",
             tick_us="1/1000" if self.form.tick == "ns" else None if self.form.unit is None else str(self.tick),
             engines=tuple(engines),
-            channels=() if machine.ddr_bytes_per_ns is None else (self._channel(machine.ddr_bytes_per_ns),),
+            channels=self._channels(),
             ops=tuple(self.ops),
             precedences=tuple(self.edges),
             buffers=(*buffers, *self.scratch, *reserved),
@@ -227,7 +232,7 @@ class _Mapping:
             uses = [Use(engine=e, ticks=ticks, units=len(members)) for e in (way.eng, *first.also)]
             uses += [Use(engine=DDR, ticks=ticks, units=bw)] if bw else []
             moved = sum(task.bytes for task in members)
-            pulls = (Pull(channel="ddr", rate=moved * 1000 // ticks),) if moved else ()
+            pulls = (Pull(channel="ddr", rate=moved * self.rates_per // ticks),) if moved else ()
             modes.append(Mode(name=way.eng, uses=tuple(uses), latency_ticks=ticks, pulls=pulls))
         deadlines = [int(task.deadline / self.tick) for task in members if task.deadline is not None]
         self.ops.append(
@@ -255,8 +260,13 @@ class _Mapping:
                     )
                 )
 
-    def _channel(self, bytes_per_ns: Fraction) -> Channel:
-        return Channel(name="ddr", capacity=int(bytes_per_ns * 1000))
+    def _channels(self) -> tuple[Channel, ...]:
+        machine = self.form.machine
+        if machine.ddr_bytes_per_ns is not None:
+            return (Channel(name="ddr", capacity=int(machine.ddr_bytes_per_ns * self.rates_per)),)
+        if machine.ddr_bytes_per_us is not None:
+            return (Channel(name="ddr", capacity=machine.ddr_bytes_per_us * self.rates_per),)
+        return ()
 
     def _lives(self) -> None:
         if self.form.tasks:

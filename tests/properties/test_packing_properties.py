@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -12,15 +12,15 @@ from hexloom import Buffer, pack
 from hexloom.formulations.packing.block import Block
 from hexloom.formulations.packing.bounds import least_need
 from hexloom.formulations.packing.canonical import CanonicalSearch, View
+from hexloom.formulations.packing.corners import CornerRule
 from hexloom.formulations.packing.portfolio import height, lowest_heuristic
 from hexloom.formulations.packing.sections import cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.packing.corners import CornerRule
 
-RULES: tuple[CornerRule, ...] = ("fewest", "fewest_high", "lowest", "floor", "tightest")
+RULES: tuple[CornerRule, ...] = get_args(CornerRule)
 
 
 @st.composite

@@ -11,7 +11,7 @@ from hexloom.formulations.packing.gaps import tightest_gap
 from hexloom.formulations.packing.least import step_of
 from hexloom.formulations.packing.portfolio import Clock, find_packing
 from hexloom.formulations.packing.rectangles import RectanglesJob, solve_rectangles
-from hexloom.formulations.packing.views import Found, ViewSearch
+from hexloom.formulations.packing.views import Found, ViewSearch, ViewsJob
 
 CROSS = [Block(0, 2, 2, pin=0), Block(2, 4, 2, pin=2), Block(1, 3, 2)]
 """The last block must lie above the first and below the second: impossible in 4 bytes, though 4 are alive at most."""
@@ -85,6 +85,48 @@ def test_the_process_of_the_loser_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
 def waits_for_its_end(guard: Guard) -> None:
     while not guard._stopped:
         time.sleep(0.01)
+
+
+def test_a_noisy_search_says_what_came_of_it() -> None:
+    found: list[tuple[int, ...]] = []
+    assert ViewsJob(tuple(CROSS), 6, 10.0, seed=3).work(found.append) == ("FEASIBLE", 0)
+    assert found == [(0, 2, 4)]
+    assert ViewsJob(tuple(CROSS), 4, 10.0, seed=3).work(found.append) == ("INFEASIBLE", 0)
+    assert ViewsJob(tuple(CROSS), 6, 0.0, seed=3).work(found.append) == ("UNKNOWN", 0)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "offsets", "impossible"),
+    [
+        (["OPTIMAL"], [RectanglesJob], (0, 2, 4), False),
+        (["UNKNOWN", "FEASIBLE"], [RectanglesJob, ViewsJob], (0, 2, 4), False),
+        (["UNKNOWN", "INFEASIBLE"], [RectanglesJob, ViewsJob], None, True),
+        (["UNKNOWN", "UNKNOWN", "OPTIMAL"], [RectanglesJob, ViewsJob, RectanglesJob], (0, 2, 4), False),
+    ],
+)
+def test_beside_the_exact_search_others_take_turns_that_grow(
+    words: list[str],
+    asked: list[type],
+    offsets: tuple[int, ...] | None,
+    impossible: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jobs: list[RectanglesJob | ViewsJob] = []
+
+    def answer(_: Guard, job: RectanglesJob | ViewsJob) -> tuple[str, int, tuple[int, ...] | None]:
+        jobs.append(job)
+        word = words[len(jobs) - 1]
+        return word, 0, (0, 2, 4) if word in ("OPTIMAL", "FEASIBLE") else None
+
+    monkeypatch.setattr(Guard, "run", answer)
+    packing = portfolio._beside(Guard(lazy=True), CROSS, 6, Clock(600, counted=False))
+    assert packing is not None
+    assert [type(job) for job in jobs] == asked
+    assert (packing.offsets, packing.impossible) == (offsets, impossible)
+    for early, late in zip(jobs, jobs[2:], strict=False):
+        assert early.seconds < late.seconds
+    assert [job.order for job in jobs if isinstance(job, RectanglesJob)] == ["life", "area"][: (len(jobs) + 1) // 2]
 
 
 def test_a_limit_of_nothing_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ def row(name: str, engine: str | None = None, detail: str = "") -> BoundRow:
             "critical_path",
             "the longest chain of dependencies (2 ops in a row from a to b) is the bottleneck",
         ),
+        ([row("critical_path"), row("engine_work", "hvx")], "hvx", "hvx is the bottleneck"),
         ([row("scratchpad")], "scratchpad", "the scratchpad is the bottleneck"),
         ([row("turns")], "scratchpad", "the scratchpad is the bottleneck"),
         ([row("configuration"), row("critical_path")], "several", "no engine or channel alone is the bottleneck"),

@@ -117,14 +117,14 @@ def test_rows_whose_stride_does_not_fit_take_a_descriptor_each() -> None:
 
 
 def test_the_ring_of_a_queue_counts_where_it_can_be_full() -> None:
-    """v73's ring has 256 places, and a transfer of 200 rows takes 200 there."""
+    """v73's ring has 256 entries, one of which stays free, and a transfer of 200 rows takes 200 there."""
     machine = load_hw("hexagon-v73")
     ops = [
         {"name": f"a{k}", "engine": "dma", "transfer_bytes": 204_800, "rows": 200, "stride_bytes": 70_000}
         for k in range(2)
     ]
     p = lower(workload(*ops, hw="hexagon-v73"), machine).problem
-    assert [e.depth for e in p.engines if e.name == "dma_queue0"] == [256]
+    assert [e.depth for e in p.engines if e.name == "dma_queue0"] == [255]
     result = solve(p)
     assert result.schedule is not None and outstanding(result.schedule) == 1
     one = lower(workload(ops[0], hw="hexagon-v73"), machine).problem
@@ -135,7 +135,7 @@ def test_a_transfer_with_more_descriptors_than_the_ring_has_places_is_refused_wi
     op = {"name": "a", "engine": "dma", "transfer_bytes": 1024 * 300, "rows": 300, "stride_bytes": 70_000}
     result = solve(workload(op, hw="hexagon-v73"))
     assert result.status == "INFEASIBLE" and result.infeasibility is not None
-    assert "300" in str(result.infeasibility) and "256" in str(result.infeasibility)
+    assert "300" in str(result.infeasibility) and "255" in str(result.infeasibility)
 
 
 def test_an_engine_called_like_a_ring_is_not_taken_for_it() -> None:
