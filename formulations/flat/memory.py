@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,6 +88,14 @@ def add_lifetimes(
         else:
             died = variables.ops[last].known
         lives.append(Life(b, model.new_interval_var(born, own["size"], died, f"alive:{buffer.name}"), own))
+    over_old: dict[int, list[cp_model.IntVar]] = {}
+    for life in lives:
+        if "over" in life.own:
+            old = next(one.old for one in problem.takeovers if one.new == life.buffer)
+            over_old.setdefault(old, []).append(life.own["over"])
+    for literals in over_old.values():
+        # Two that overwrite one buffer would lie on each other: only this says so where their lives have no length.
+        model.add_at_most_one(literals)
     return lives
 
 
@@ -144,6 +152,43 @@ def add_addresses(
     return units
 
 
+def _beside_takeovers(
+    model: cp_model.CpModel,
+    problem: Problem,
+    units: Mapping[int, cp_model.IntVar],
+    alive: Mapping[int, cp_model.IntervalVar],
+    over: Mapping[int, cp_model.IntVar],
+) -> None:
+    """Ensure that a life of no length at the very instant at which one buffer takes over another is beside them.
+
+    One of the two is alive at that instant, whoever comes first; rectangles that only touch it do not say so.
+    ``over, born(b) = died(b) = born(new) => [at(b), at(b) + size(b)) is apart from the bytes that both have``.
+    """
+    timeless = {i for i, op in enumerate(problem.ops) if any(mode.duration_ticks == 0 for mode in op.modes)}
+    for new, old, op in problem.takeovers:
+        if new not in over or new not in units or old not in units:
+            continue
+        common = min(problem.buffers[new].occupied_bytes, problem.buffers[old].occupied_bytes)
+        moment: Any = alive[new].start_expr()
+        for b in sorted(units.keys() & alive.keys() - {new, old}):
+            users = {problem.op_index[name] for name in problem.buffers[b].ops}
+            if not users <= timeless or op in users:
+                continue
+            earlier, later, beside = (
+                model.new_bool_var(f"{what}:{b}:{new}") for what in ("earlier", "later", "beside")
+            )
+            model.add(alive[b].start_expr() < moment).only_enforce_if(earlier)
+            model.add(alive[b].end_expr() > moment).only_enforce_if(later)
+            model.add_bool_or(~over[new], earlier, later, beside)
+            places = (
+                model.new_optional_fixed_size_interval_var(
+                    units[x] * problem.buffers[x].align_bytes, size, beside, f"beside:{x}:{b}:{new}"
+                )
+                for x, size in ((b, problem.buffers[b].occupied_bytes), (new, common))
+            )
+            model.add_no_overlap(list(places))
+
+
 def _addresses_in(
     model: cp_model.CpModel,
     problem: Problem,
@@ -179,6 +224,7 @@ def _addresses_in(
         row = alive[b] if b in alive else model.new_fixed_size_interval_var(-1, upper + 2, f"all:{buffer.name}")
         rows.append(row)
     model.add_no_overlap_2d(rows, list(column.values()))
+    _beside_takeovers(model, problem, units, alive, over)
     # Two lives of no length never overlap, but an op needs all its buffers at once.
     for i, op in enumerate(problem.ops):
         mine = [b for b in problem.op_buffers[i] if b in column]
