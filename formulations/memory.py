@@ -111,12 +111,14 @@ def takeovers_of(buffers: Sequence[Buffer], op_index: Mapping[str, int]) -> tupl
 
 
 def still_overwriting(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
-    """Return ``buffers`` of a changed problem, where none may overwrite what is gone or has other users by now."""
+    """Return ``buffers`` of a changed problem, where none may overwrite what is gone, smaller, or has other users now."""
     known = {buffer.name: buffer for buffer in buffers}
     found = []
     for buffer in known.values():
         old = known.get(buffer.overwrites or "")
-        lost = old is None or len(set(old.ops).intersection(buffer.ops)) != 1
+        lost = (
+            old is None or len(set(old.ops).intersection(buffer.ops)) != 1 or buffer.occupied_bytes > old.occupied_bytes
+        )
         found.append(buffer.model_copy(update={"overwrites": None}) if buffer.overwrites and lost else buffer)
     return tuple(found)
 

@@ -10,6 +10,7 @@ import time
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.memory import still_overwriting
 from hexloom.formulations.problem import Scratchpad
 from hexloom.formulations.serial_order import least_bytes
 from hexloom.hwmodels import format_bytes
@@ -185,7 +186,7 @@ class Levers:
                 b = b.model_copy(update={"size_bytes": max(0, min(left, b.size_bytes)) if b.part_of else left})
                 left -= b.occupied_bytes
             buffers.append(b)
-        return self._solved(text, with_parts(self.problem, buffers=tuple(buffers)))
+        return self._solved(text, with_parts(self.problem, buffers=still_overwriting(buffers)))
 
     def _with_bytes(self, available: int) -> Problem:
         pad = Scratchpad(

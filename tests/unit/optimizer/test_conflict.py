@@ -264,3 +264,13 @@ def test_what_ops_touch_does_not_stand_in_the_way_of_an_answer() -> None:
     }
     found = solve(Workload.from_data({"name": "w", "hw": "hexagon-v81", "tasks": [task]}), seed=1)
     assert found.infeasibility is not None and found.infeasibility.short == 1048576
+
+
+def test_a_buffer_that_is_made_smaller_is_no_longer_overwritten() -> None:
+    """The lever takes the largest buffer down to 3 B; what overwrites it takes 4."""
+    p = problem(
+        on("hmx", "x", 2),
+        buffers=(buffer("old", 5, "x"), buffer("beside", 3, "x"), buffer("new", 4, "x", overwrites="old")),
+        capacity=6,
+    )
+    assert any("the largest 'old' that fits is 3 B" in lever.text for lever in why(p).levers)
