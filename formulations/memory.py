@@ -111,7 +111,7 @@ def takeovers_of(buffers: Sequence[Buffer], op_index: Mapping[str, int]) -> tupl
 
 
 def still_overwriting(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
-    """Return ``buffers`` of a changed problem, where none may overwrite what is gone, smaller, or has other users now."""
+    """Return ``buffers`` of a changed problem: none may overwrite what is gone, smaller, or has other users by now."""
     known = {buffer.name: buffer for buffer in buffers}
     found = []
     for buffer in known.values():
