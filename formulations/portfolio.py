@@ -126,7 +126,8 @@ def _search(
         guard = stack.enter_context(Guard())
         windows = WindowSearch(guard, problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)
         placed = windows.run(enough_gap)
-        left = seconds * (1 - WINDOWS_SHARE) if seed is not None else seconds - (time.monotonic() - started)
+        left = seconds * (1 - WINDOWS_SHARE) + max(0.0, windows.budget.left)
+        left = left if seed is not None else seconds - (time.monotonic() - started)
         if placed is not None and not windows.interrupted and not _met(placed, bounds.best.ticks, enough_gap):
             bounds, sharpen = not_yet(), None
         so_far = Found(placed, 0, windows.evaluations, False, windows.interrupted)

@@ -60,6 +60,9 @@ INSURED, WITH_ADDRESSES = 2, 1
 FIRST_SHARE = 0.8
 """Part of what is left for the addresses of one schedule."""
 
+HOPELESS = 1.12
+"""Times the bound: windows gain a few per cent on the schedule they begin with."""
+
 WORTH = 1.1
 """Schedules that are longer than the shortest by more than this factor are not worth the time."""
 
@@ -111,6 +114,8 @@ class WindowSearch:
             waiting.append(times)
             if self._met or self.budget.left < LEAST_S or self._is_longer(times):
                 break
+            if self._is_hopeless(times):
+                return None
             found = self.place(times, self.budget.left * (1 - FIRST_SHARE))
             if found is not None:
                 self._offer(found)
@@ -125,6 +130,10 @@ class WindowSearch:
 
     def _is_longer(self, times: FlatSolution) -> bool:
         return self.best is not None and times.makespan >= self.best[1].makespan
+
+    def _is_hopeless(self, times: FlatSolution) -> bool:
+        """Whether windows would start so far from the bound that who tries whole plans is better given the time."""
+        return self.best is not None and times.makespan > HOPELESS * self._lower
 
     @property
     def _met(self) -> bool:
