@@ -169,16 +169,25 @@ class _Tuning:
             self._row_of_loops("load_parts", [today, *(_with(today, load_parts=parts) for parts in self._parts)])
             self._row_of_loops("slices", [today, _with(today, slices=True)])
             ordered = trials.solve(today, self.seconds * ORDER_SHARE, fixed_owner=True)
-            if trials.keep(today, ordered):
+            if trials.keep(today, ordered, bounds=False):
                 self._row("order", today, us_of(ordered.makespan_us), us_of(ordered.lower_bound_us))
         choices = self._joint_choices()
-        best = self._solve_jointly(choices)
+        best = self._solve_jointly(choices, by_chunks)
         if best is None:
             return TuneResult(None, trials.solve(trials.chosen(32, 32), SOLVE_S).infeasibility)
         result = trials.plans[best]
         self._row("all", best, us_of(result.makespan_us), us_of(result.lower_bound_us))
         report = self._report(today, by_chunks, best, choices, grid)
         return TuneResult(report, None, result)
+
+    def _one_by_one(self, chosen: Parameters) -> Parameters:
+        """Return ``chosen`` with the parts of loads that make its loop shortest, then in slices if they do."""
+        chosen = self._shortest([_with(chosen, load_parts=parts) for parts in (1, *self._parts)])
+        return self._shortest([chosen, _with(chosen, slices=True)])
+
+    def _shortest(self, choices: list[Parameters]) -> Parameters:
+        """Return the choice with the shortest loop, the first where they are equal."""
+        return min(choices, key=lambda chosen: self.trials.loop_us(chosen) or float("inf"))
 
     @property
     def _parts(self) -> list[int]:
@@ -188,9 +197,8 @@ class _Tuning:
 
     def _row_of_loops(self, lever: Lever, choices: list[Parameters]) -> None:
         """Add the row of the choice with the shortest loop, today's where none is shorter."""
-        times = {chosen: us for chosen in choices if (us := self.trials.loop_us(chosen)) is not None}
-        best = min(times, key=times.__getitem__)
-        self._row(lever, best, times[best])
+        best = self._shortest(choices)
+        self._row(lever, best, self.trials.loop_us(best))
 
     def _row(self, lever: Lever, chosen: Parameters, us: float | None, bound: float | None = None) -> None:
         assert us is not None
@@ -212,14 +220,21 @@ class _Tuning:
                     found[chosen] = floors[*pair, parts, slices]
         return found
 
-    def _solve_jointly(self, choices: dict[Parameters, Floor]) -> Parameters | None:
-        """Solve the most promising choices one after the other, then the best one again; return it."""
+    def _solve_jointly(self, choices: dict[Parameters, Floor], by_chunks: Parameters | None) -> Parameters | None:
+        """Solve the most promising choices one after the other, then the best one again; return it.
+
+        The shortest loop comes first, then what choosing one parameter after the other ends with.
+        """
         trials, seconds = self.trials, max(self.trials.budget.left, 0.0)
         trials.best_loop(choices, seconds * LOOPS_SHARE)
-        order = sorted((us, k, chosen) for k, (chosen, us) in enumerate(trials.loops.items()) if us is not None)
+        step_by_step = None if by_chunks is None else self._one_by_one(by_chunks)
+        times = {chosen: us for chosen, us in trials.loops.items() if us is not None}
+        order = sorted(times, key=times.__getitem__)
+        if step_by_step is not None:
+            order = list(dict.fromkeys((*order[:1], step_by_step, *order)))
         best = next(iter(trials.plans), None)
         least = float("inf") if best is None else us_of(trials.plans[best].makespan_us)
-        for nth, (_, _, chosen) in enumerate(order):
+        for nth, chosen in enumerate(order):
             # A plan is no longer than its loop: with the first one nothing that was simulated is better.
             if nth > 0 and best is not None and trials.budget.left < seconds * POLISH_SHARE:
                 break
@@ -244,7 +259,7 @@ class _Tuning:
         trials, shape = self.trials, self.shape
         result = trials.plans[best]
         makespan = us_of(result.makespan_us)
-        bounds = {chosen: max(choices[chosen].plan, us_of(of.lower_bound_us)) for chosen, of in trials.plans.items()}
+        bounds = {chosen: max(choices[chosen].plan, us) for chosen, us in trials.bounds.items()}
         left = [floor.plan for chosen, floor in choices.items() if chosen not in bounds and floor.plan < makespan]
         bound = min(makespan, *bounds.values(), *left)
         ranged = self._ranged(today if self.existing is not None else None, best)

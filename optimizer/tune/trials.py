@@ -32,7 +32,8 @@ SIMULATED_TWICE = 2
 class Trials:
     """All that was tried for one shape on one machine.
 
-    ``loops`` are microseconds of the loop of today by choice, None where it does not fit; ``plans`` are solved ones.
+    ``loops`` are microseconds of the loop of today by choice, None where it does not fit; ``plans`` are solved ones,
+    and ``bounds`` microseconds that no plan of a choice can beat.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Trials:
         self.floors = Floors(shape, machine, threads)
         self.loops: dict[Parameters, float | None] = {}
         self.plans: dict[Parameters, Result] = {}
+        self.bounds: dict[Parameters, float] = {}
 
     def chosen(self, m_chunk: int, n_chunk: int) -> Parameters:
         """Return the choice with these chunks, and all else as today."""
@@ -87,10 +89,15 @@ class Trials:
             explained=False,
         )
 
-    def keep(self, chosen: Parameters, result: Result) -> bool:
-        """Keep the plan where it is the first or the better one of this choice."""
+    def keep(self, chosen: Parameters, result: Result, *, bounds: bool = True) -> bool:
+        """Keep the plan where it is the first or the better one of this choice, and what it ``bounds``.
+
+        The bound of a plan that was found with less freedom than the choice has says nothing of the choice.
+        """
         if result.schedule is None:
             return False
+        if bounds:
+            self.bounds[chosen] = max(self.bounds.get(chosen, 0.0), us_of(result.lower_bound_us))
         known = self.plans.get(chosen)
         if known is None or us_of(result.makespan_us) <= us_of(known.makespan_us):
             self.plans[chosen] = result
