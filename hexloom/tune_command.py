@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
@@ -18,6 +19,8 @@ from hexloom.talk import DONE, INFEASIBLE, NO_PLAN, check_folder, say, seconds, 
 
 if TYPE_CHECKING:
     from hexloom.optimizer.tune.report import Tuned
+
+DIGITS = re.compile(r"0*[1-9][0-9]{0,9}")
 
 MOST_ROWS = 64
 """Values of m in one run."""
@@ -51,27 +54,39 @@ def tune_command(
         raise InvalidInputError(f"--type {weight_type!r}: known are {', '.join(get_args(WeightType))}")
     if out is not None:
         check_folder(out)
+        for path in _paths(out):
+            if path.is_dir():
+                raise InvalidInputError(f"--out {out}: {path} is a folder; name another one")
     reports: list[Tuned] = []
     for count in rows:
-        result = tune(
-            kernel,
-            count,
-            k,
-            n,
-            cast("WeightType", weight_type),
-            hw,
-            threads=threads,
-            time_limit_s=limit / len(rows),
-            overhead_us=overhead_us,
-            contention=contention,
-            seed=seed,
-            on_progress=None if quiet else tell,
-        )
+        try:
+            result = tune(
+                kernel,
+                count,
+                k,
+                n,
+                cast("WeightType", weight_type),
+                hw,
+                threads=threads,
+                time_limit_s=limit / len(rows),
+                overhead_us=overhead_us,
+                contention=contention,
+                seed=seed,
+                on_progress=None if quiet else tell,
+            )
+        except KeyboardInterrupt:
+            if not reports:
+                raise
+            break
         if result.tuned is None:
             why = result.infeasibility
             text = "no plan was found in the time" if why is None else why.message
             return say(f"{kernel} {count} x {k} x {n}: {text}", NO_PLAN if why is None else INFEASIBLE)
         reports.append(result.tuned)
+        if result.interrupted:
+            break
+    if len(reports) < len(rows) or (reports and result.interrupted):
+        tell(f"hexloom: interrupted; reported for M = {', '.join(str(report.m) for report in reports)}")
     files = [] if out is None else _written(reports, out)
     if as_json:
         data = [report.model_dump(mode="json") for report in reports]
@@ -87,16 +102,20 @@ def tune_command(
 
 def _rows(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts) or len(parts) > MOST_ROWS:
+    if len(parts) > MOST_ROWS or not all(DIGITS.fullmatch(part) for part in parts):
         raise InvalidInputError(f"M {text!r}: write rows above 0, such as 742 or 32,128,742, at most {MOST_ROWS}")
     return sorted({int(part) for part in parts})
 
 
 def _written(reports: list[Tuned], folder: Path) -> list[Path]:
-    paths = [folder / "tune.json", folder / HEADER]
+    paths = _paths(folder)
     if len(reports) == 1:
         write_whole(paths[0], reports[0].to_json())
     else:
         write_whole(paths[0], json.dumps([report.model_dump(mode="json") for report in reports], indent=1) + "\n")
     write_whole(paths[1], parameters_header(reports))
     return paths
+
+
+def _paths(folder: Path) -> list[Path]:
+    return [folder / "tune.json", folder / HEADER]

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from hexloom.optimizer.draft import BufferDraft, TaskDraft
 
 
+MOST_STEPS = 64
+"""Ops that free bytes of one buffer: waits grow with the square of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Bytes ``[low, high)`` of a buffer and the ops that use them."""
@@ -76,6 +80,8 @@ def _check(task: str, buffer: BufferDraft, steps: Sequence[tuple[str, int]], ove
                 f"{total} B, but the buffer has {buffer.size_bytes}; free less"
             )
     what = f"task {task!r}, op {steps[0][0]!r} frees bytes of {buffer.name!r}"
+    if len(steps) > MOST_STEPS:
+        raise InvalidInputError(f"{what}, as do {len(steps) - 1} others; free them in at most {MOST_STEPS} steps")
     if buffer.resident in (True, "to_end"):
         raise InvalidInputError(f"{what}, which is resident to the end; drop one of the two")
     if overwritten:

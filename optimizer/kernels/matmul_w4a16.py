@@ -109,7 +109,8 @@ class MatmulW4A16(Spec):
 class _Expansion:
     def __init__(self, spec: MatmulW4A16, machine: Machine, workers: int, m_chunk: int, n_chunk: int) -> None:
         self.spec, self.machine, self.workers = spec, machine, workers
-        self.m_chunk, self.n_chunk = m_chunk, n_chunk
+        # No chunk or step has more rows than there are.
+        self.m_chunk, self.n_chunk = min(m_chunk, -(-spec.m // TILE) * TILE), n_chunk
         self.align = machine.vtcm.align_bytes.whole
         self.tile_align = machine.vtcm.hmx_align_bytes.whole
         self.out = Builder(spec.name)
@@ -119,7 +120,8 @@ class _Expansion:
         self.stages: dict[tuple[str, int], tuple[str, ...]] = {}
         unused = work_bytes(m_chunk, n_chunk, spec.k, spec.weight_type, spec.depth)
         fitting = unused // (2 * workers * spec.k * 4)
-        self.activation_rows = spec.activation_rows or min(ACTIVATION_ROWS, max(LEAST_ACTIVATION_ROWS, fitting))
+        wanted = spec.activation_rows or min(ACTIVATION_ROWS, max(LEAST_ACTIVATION_ROWS, fitting))
+        self.activation_rows = min(wanted, self.m_chunk)
 
     def task(self) -> TaskDraft:
         spec = self.spec

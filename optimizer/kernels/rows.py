@@ -67,7 +67,7 @@ class RowKernel(Spec):
         return self._staged(machine, workers)
 
     def _direct(self, machine: Machine, workers: int) -> TaskDraft:
-        step = self.rows_per_block or -(-self.rows // 16)
+        step = min(self.rows, self.rows_per_block or -(-self.rows // 16))
         out = Builder(self.name)
         loop: list[str] = []
         for tile, row in enumerate(range(0, self.rows, step)):
@@ -94,7 +94,7 @@ class RowKernel(Spec):
         return out.task(loop)
 
     def _staged(self, machine: Machine, workers: int) -> TaskDraft:
-        step = self.rows_per_block or 1
+        step = min(self.rows, self.rows_per_block or 1)
         row_bytes = self.cols * self.element_bytes
         align = machine.vtcm.align_bytes.whole
         blocks = -(-self.rows // step)

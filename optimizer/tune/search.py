@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
-from hexloom.hwmodels import Machine, format_bytes, load_hw
+from hexloom.hwmodels import Machine, cost, format_bytes, load_hw
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.matmul_w4a16 import TILE
 from hexloom.optimizer.lower import lower
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from hexloom.optimizer.kernels.matmul_w4a16 import WeightType
     from hexloom.optimizer.solve import Result
     from hexloom.optimizer.tune.floors import Floor
-    from hexloom.optimizer.tune.parameters import Grid
     from hexloom.optimizer.tune.report import Lever
 
 OVERHEADS_US = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(5, 2))
@@ -48,6 +47,9 @@ USUAL_OVERHEAD_US = Fraction(1)
 
 LARGEST = 1_000_000
 """Rows, depth or columns of a product."""
+
+FORKS = ("fork_join", "hmx_handover_spin")
+"""Overheads that depend on how a kernel is cut."""
 
 CHUNKS_SHARE, ORDER_SHARE, LOOPS_SHARE = 0.2, 0.15, 0.3
 """Parts of the time: for chunks alone, for order alone, and, of what is left then, for loops of joint choices."""
@@ -61,11 +63,15 @@ POLISH_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
-    """The report, or why nothing fits; ``best`` is the solved workload of the choice that was made."""
+    """The report, or why nothing fits; ``best`` is the solved workload of the choice that was made.
+
+    ``interrupted``: Ctrl-C ended the search, and the report is of what was found by then.
+    """
 
     tuned: Tuned | None
     infeasibility: Infeasibility | None = None
     best: Result | None = None
+    interrupted: bool = False
 
 
 def tune(
@@ -135,50 +141,65 @@ def tune(
 def with_overhead(machine: Machine, us: Fraction) -> Machine:
     """Return the machine where every fork/join and every hand-over to the HMX costs ``us``, if it knows a range."""
     known = machine.ranged()
-    return machine.with_values({name: us for name in FORKS if name in known})
-
-
-FORKS = ("overheads.fork_join", "overheads.hmx_handover_spin")
+    return machine.with_values({f"overheads.{name}": us for name in FORKS if f"overheads.{name}" in known})
 
 
 class _Tuning:
     def __init__(self, trials: Trials, seconds: float, overhead_us: Fraction, say: Callable[[str], None]) -> None:
         self.trials, self.seconds, self.overhead_us, self.say = trials, seconds, overhead_us, say
         self.shape, self.machine = trials.shape, trials.machine
+        self.fixed = [
+            (name, float(cost.overhead_us(self.machine, name)))
+            for name in FORKS
+            if f"overheads.{name}" not in self.machine.ranged()
+        ]
+        self.today = todays(self.shape, self.machine, trials.threads)
+        self.grid = grid_of(self.shape, self.machine, trials.threads, DEPTHS[0])
         self.rows: list[TuneRow] = []
         self.existing: float | None = None
+        self.by_chunks: Parameters | None = None
+        self.choices: dict[Parameters, Floor] = {}
 
     def run(self) -> TuneResult:
         trials = self.trials
-        today = todays(self.shape, self.machine, trials.threads)
-        grid = grid_of(self.shape, self.machine, trials.threads, DEPTHS[0])
+        try:
+            self._explore()
+        except KeyboardInterrupt:
+            trials.interrupted = True
+        if not trials.plans:
+            if trials.interrupted:
+                raise KeyboardInterrupt
+            return TuneResult(None, trials.solve(trials.chosen(32, 32), SOLVE_S).infeasibility)
+        best = min(trials.plans, key=lambda chosen: us_of(trials.plans[chosen].makespan_us))
+        result = trials.plans[best]
+        self._row("all", best, us_of(result.makespan_us), us_of(result.lower_bound_us))
+        return TuneResult(self._report(best), None, result, trials.interrupted)
+
+    def _explore(self) -> None:
+        """Fill the rows of single levers, then solve for joint choices; what there is no time for is left out."""
+        trials, today, grid = self.trials, self.today, self.grid
         if not grid.chunks and grid.too_small:
             room = format_bytes(self.machine.available_vtcm_bytes)
             raise InvalidInputError(
-                f"{self.shape.m} x {self.shape.n} makes more than {MOST_CHUNKS:,} chunks of what fits into {room}; "
-                "tune a part of it"
+                f"{self.shape.m} x {self.shape.k} x {self.shape.n} makes more than {MOST_CHUNKS:,} chunks of what fits "
+                f"into {room}; tune a part of it"
             )
         self.existing = None if today is None else trials.loop_us(today)
         if today is not None and self.existing is not None:
             self._row("existing", today, self.existing)
         floors = {chosen: trials.floors(chosen) for pair in grid.chunks for chosen in [trials.chosen(*pair)]}
-        by_chunks = trials.best_loop(floors, self.seconds * CHUNKS_SHARE)
-        if by_chunks is not None:
-            self._row("chunks", by_chunks, trials.loop_us(by_chunks))
-        if today is not None and self.existing is not None:
+        self.by_chunks = trials.best_loop(floors, self.seconds * CHUNKS_SHARE)
+        if self.by_chunks is not None:
+            self._row("chunks", self.by_chunks, trials.loop_us(self.by_chunks))
+        if today is not None and self.existing is not None and trials.left > 0:
             self._row_of_loops("load_parts", [today, *(_with(today, load_parts=parts) for parts in self._parts)])
             self._row_of_loops("slices", [today, _with(today, slices=True)])
-            ordered = trials.solve(today, self.seconds * ORDER_SHARE, fixed_owner=True)
+        if today is not None and self.existing is not None and trials.left > 0:
+            ordered = trials.solve(today, min(trials.left, self.seconds * ORDER_SHARE), fixed_owner=True)
             if trials.keep(today, ordered, bounds=False):
                 self._row("order", today, us_of(ordered.makespan_us), us_of(ordered.lower_bound_us))
-        choices = self._joint_choices()
-        best = self._solve_jointly(choices, by_chunks)
-        if best is None:
-            return TuneResult(None, trials.solve(trials.chosen(32, 32), SOLVE_S).infeasibility)
-        result = trials.plans[best]
-        self._row("all", best, us_of(result.makespan_us), us_of(result.lower_bound_us))
-        report = self._report(today, by_chunks, best, choices, grid)
-        return TuneResult(report, None, result)
+        self.choices = self._joint_choices()
+        self._solve_jointly()
 
     def _one_by_one(self, chosen: Parameters) -> Parameters:
         """Return ``chosen`` with the parts of loads that make its loop shortest, then in slices if they do."""
@@ -218,51 +239,44 @@ class _Tuning:
                     if (*pair, parts, slices) not in floors:
                         floors[*pair, parts, slices] = trials.floors(chosen)
                     found[chosen] = floors[*pair, parts, slices]
-        return found
+        # What today's choice is like may have been left out as one of many alike.
+        return found | {chosen: trials.floors(chosen) for chosen in trials.loops if chosen not in found}
 
-    def _solve_jointly(self, choices: dict[Parameters, Floor], by_chunks: Parameters | None) -> Parameters | None:
-        """Solve the most promising choices one after the other, then the best one again; return it.
+    def _solve_jointly(self) -> None:
+        """Solve the most promising choices one after the other, then the best one again.
 
         The shortest loop comes first, then what choosing one parameter after the other ends with.
         """
-        trials, seconds = self.trials, max(self.trials.budget.left, 0.0)
-        trials.best_loop(choices, seconds * LOOPS_SHARE)
-        step_by_step = None if by_chunks is None else self._one_by_one(by_chunks)
+        trials, seconds = self.trials, self.trials.left
+        trials.best_loop(self.choices, seconds * LOOPS_SHARE)
+        step_by_step = [self._one_by_one(self.by_chunks)] if self.by_chunks is not None and trials.left > 0 else []
         times = {chosen: us for chosen, us in trials.loops.items() if us is not None}
         order = sorted(times, key=times.__getitem__)
-        if step_by_step is not None:
-            order = list(dict.fromkeys((*order[:1], step_by_step, *order)))
-        best = next(iter(trials.plans), None)
-        least = float("inf") if best is None else us_of(trials.plans[best].makespan_us)
-        for nth, chosen in enumerate(order):
+        least = min((us_of(of.makespan_us) for of in trials.plans.values()), default=float("inf"))
+        for nth, chosen in enumerate(dict.fromkeys((*order[:1], *step_by_step, *order))):
             # A plan is no longer than its loop: with the first one nothing that was simulated is better.
-            if nth > 0 and best is not None and trials.budget.left < seconds * POLISH_SHARE:
+            if trials.interrupted or (nth > 0 and trials.plans and trials.left <= seconds * POLISH_SHARE):
                 break
-            if choices[chosen].plan >= least:
+            if self.choices[chosen].plan >= least:
                 continue
-            result = trials.solve(chosen, min(SOLVE_S, trials.budget.left))
+            result = trials.solve(chosen, min(SOLVE_S, trials.left))
             if trials.keep(chosen, result) and us_of(result.makespan_us) < least:
-                best, least = chosen, us_of(result.makespan_us)
+                least = us_of(result.makespan_us)
                 self.say(f"all: {least:,.1f} us, {in_words(chosen)}")
-        if best is not None and trials.budget.left > 0:
-            trials.keep(best, trials.solve(best, trials.budget.left))
-        return best
+        if trials.plans and trials.left > 0:
+            best = min(trials.plans, key=lambda chosen: us_of(trials.plans[chosen].makespan_us))
+            trials.keep(best, trials.solve(best, trials.left))
 
-    def _report(
-        self,
-        today: Parameters | None,
-        by_chunks: Parameters | None,
-        best: Parameters,
-        choices: dict[Parameters, Floor],
-        grid: Grid,
-    ) -> Tuned:
-        trials, shape = self.trials, self.shape
+    def _report(self, best: Parameters) -> Tuned:
+        trials, shape, choices, grid = self.trials, self.shape, self.choices, self.grid
         result = trials.plans[best]
         makespan = us_of(result.makespan_us)
         bounds = {chosen: max(choices[chosen].plan, us) for chosen, us in trials.bounds.items()}
         left = [floor.plan for chosen, floor in choices.items() if chosen not in bounds and floor.plan < makespan]
         bound = min(makespan, *bounds.values(), *left)
-        ranged = self._ranged(today if self.existing is not None else None, best)
+        today = None if self.existing is None else self.today
+        ranged = self._ranged(today, best)
+        spans = [makespan, *(row.makespan_us for row in ranged)]
         return Tuned(
             kernel="matmul_w4a16",
             m=shape.m,
@@ -273,20 +287,17 @@ class _Tuning:
             arch=self.machine.arch,
             vtcm_bytes=self.machine.available_vtcm_bytes,
             contention=trials.rule,
-            overhead_us=float(self.overhead_us),
+            overhead_us=self.fixed[0][1] if len(self.fixed) == len(FORKS) else float(self.overhead_us),
             existing_us=self.existing,
-            existing_parameters=None if self.existing is None else today,
+            existing_parameters=today,
             makespan_us=makespan,
             lower_bound_us=bound,
             gap=(makespan - bound) / makespan,
-            range_us=(
-                min(makespan, *(row.makespan_us for row in ranged)),
-                max(makespan, *(row.makespan_us for row in ranged)),
-            ),
+            range_us=(min(spans), max(spans)),
             bound_by=result.bottleneck or "",
             parameters=best,
-            loop_us=None if by_chunks is None else trials.loop_us(by_chunks),
-            loop_parameters=by_chunks,
+            loop_us=None if self.by_chunks is None else trials.loop_us(self.by_chunks),
+            loop_parameters=self.by_chunks,
             rows=tuple(self.rows),
             range=ranged,
             counts=Counts(
@@ -307,7 +318,7 @@ class _Tuning:
         schedule = self.trials.plans[best].schedule
         assert schedule is not None
         rows = []
-        for us in OVERHEADS_US:
+        for us in OVERHEADS_US if not self.fixed else ():
             times = self.trials.at_other_costs(today, best, schedule, with_overhead(self.machine, us))
             if times is not None:
                 rows.append(RangeRow(overhead_us=float(us), existing_us=times[0], makespan_us=times[1]))
@@ -315,9 +326,12 @@ class _Tuning:
 
     def _notes(self, ranged: tuple[RangeRow, ...]) -> tuple[str, ...]:
         """Return what a reader should know of the numbers."""
-        notes = []
+        notes = ["interrupted: joint choices were left unsolved"] if self.trials.interrupted else []
         if self.shape.m <= 32:
             notes.append("for at most 32 rows ggml-hexagon does not pipeline its chunks: existing_us is too kind to it")
+        notes += [
+            f"{name} is {us:g} us in the machine file, which gives no range: used as it is" for name, us in self.fixed
+        ]
         worse = [row for row in ranged if row.existing_us is not None and row.makespan_us >= row.existing_us]
         notes += [f"at {row.overhead_us:g} us a fork/join and hand-over the plan is no better" for row in worse]
         return tuple(notes)

@@ -45,6 +45,7 @@ class Trials:
         self.loops: dict[Parameters, float | None] = {}
         self.plans: dict[Parameters, Result] = {}
         self.bounds: dict[Parameters, float] = {}
+        self.interrupted = False
 
     def chosen(self, m_chunk: int, n_chunk: int) -> Parameters:
         """Return the choice with these chunks, and all else as today."""
@@ -63,11 +64,11 @@ class Trials:
 
         Those that can be no shorter by their floor are not simulated.
         """
-        until = self.budget.left - seconds
+        until = self.left - seconds
         best: Parameters | None = None
         least = float("inf")
         for chosen in sorted(floors, key=lambda chosen: floors[chosen].loop):
-            if floors[chosen].loop >= least or (best is not None and self.budget.left < until):
+            if floors[chosen].loop >= least or (best is not None and (self.left < until or self.left == 0)):
                 break
             us = self.loop_us(chosen)
             if us is not None and us < least:
@@ -79,7 +80,7 @@ class Trials:
         seconds = max(seconds, 0.0)
         self.budget.spend(seconds)
         known = self.plans.get(chosen)
-        return solve(
+        result = solve(
             workload_of(self.shape, self.machine, chosen, fixed_owner=fixed_owner),
             self.machine,
             time_limit_s=seconds,
@@ -88,6 +89,13 @@ class Trials:
             start=None if known is None or fixed_owner else known.decision,
             explained=False,
         )
+        self.interrupted = self.interrupted or result.interrupted
+        return result
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; none after Ctrl-C."""
+        return 0.0 if self.interrupted else max(0.0, self.budget.left)
 
     def keep(self, chosen: Parameters, result: Result, *, bounds: bool = True) -> bool:
         """Keep the plan where it is the first or the better one of this choice, and what it ``bounds``.

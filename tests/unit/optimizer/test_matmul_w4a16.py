@@ -272,3 +272,9 @@ def test_the_loop_of_today_runs_with_one_buffer_of_an_edge(edge: str) -> None:
     assert one is not None
     assert two is not None
     assert one >= two * 0.999  # fixed orders are not monotone: a buffer less may end a little earlier
+
+
+def test_no_chunk_and_no_step_has_more_rows_than_there_are() -> None:
+    sizes = {b.name: b.size_bytes for b in task(m=70, n=64, m_chunk=6400, activation_rows=100_000).buffers}
+    assert sizes["activation_f16"] == 96 * 2048 * 2
+    assert sizes["activation_f32.0.0"] == 96 * 2048 * 4

@@ -360,3 +360,11 @@ def test_kernels_are_given_the_whole_range() -> None:
     operands = [[o.buffer for o in tables.operands[t.first_operand :][: t.operand_count]] for t in tables.tasks]
     assert operands[0] == [0, 1, 2, 3]
     assert operands[3] == [0, 6, 7, 3]
+
+
+def test_a_buffer_is_freed_in_few_steps() -> None:
+    data = work().model_dump(mode="json", by_alias=True)
+    data["tasks"][0]["ops"][1]["count"] = 65
+    data["tasks"][0]["ops"][1]["ops"][0]["frees"] = {"raw": 128}
+    with pytest.raises(InvalidInputError, match="frees bytes of 'raw', as do 64 others; free them in at most 64 steps"):
+        lower(Workload.model_validate(data), MACHINE)

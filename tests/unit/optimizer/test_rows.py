@@ -190,3 +190,11 @@ def test_published_times_of_row_kernels() -> None:
     ops = Softmax(name="t", kernel="softmax", rows=6, cols=1000).expand(v79).ops
     longest = max(op.modes[0].latency_us for op in ops if op.stage == "compute")
     assert float(longest) * 2126 / 6000 == pytest.approx(0.24)
+
+
+def test_a_block_has_no_more_rows_than_there_are() -> None:
+    sizes = {
+        b.name: b.size_bytes
+        for b in Softmax(name="t", kernel="softmax", rows=6, cols=64, rows_per_block=99).expand(V81).buffers
+    }
+    assert sizes["in.0.0"] == 6 * 64 * 4

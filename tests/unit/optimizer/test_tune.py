@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +16,7 @@ from hexloom.cli import main
 from hexloom.emit.parameters import parameters_header, tune_summary
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.matmul_w4a16 import Depth, vtcm_bytes
+from hexloom.optimizer.tune import search
 from hexloom.optimizer.tune.parameters import Parameters, Shape, grid_of, in_words, todays
 from hexloom.optimizer.tune.report import Tuned
 from hexloom.optimizer.tune.search import OVERHEADS_US, USUAL_OVERHEAD_US, with_overhead
@@ -179,6 +182,7 @@ def test_rows_of_one_shape_share_what_is_below_them(tuned: Tuned) -> None:
     [
         (["rmsnorm", "8", "32", "32"], 2, "kernel 'rmsnorm' cannot be tuned; known: matmul_w4a16"),
         (["matmul_w4a16", "0", "32", "32"], 2, "M '0': write rows above 0"),
+        (["matmul_w4a16", "9" * 5000, "32", "32"], 2, "write rows above 0"),
         (["matmul_w4a16", "8,x", "32", "32"], 2, "M '8,x': write rows above 0"),
         (["matmul_w4a16", "8", "33", "32"], 2, "must be multiples of 32"),
         (["matmul_w4a16", "8", "32", "32", "--type", "q5"], 2, "--type 'q5': known are q4_0, q8_0, f16"),
@@ -216,3 +220,50 @@ def test_a_time_or_a_machine_is_asked_for() -> None:
         tune("matmul_w4a16", 8, 32, 32)
     with pytest.raises(InvalidInputError, match="time limit nan s"):
         tune("matmul_w4a16", 8, 32, 32, hw="hexagon-v81", time_limit_s=float("nan"))
+
+
+def test_todays_choice_is_a_choice_even_where_many_are_alike() -> None:
+    """742 x 256 x 6144 on v79: ggml's 768 x 1792 makes as many chunks as a more even pair, which is looked at."""
+    seen = Trials(Shape(742, 256, 6144, "q4_0"), V79, 6, "fluid", 1.0, seed=0)
+    tuning = search._Tuning(seen, 1.0, USUAL_OVERHEAD_US, lambda _: None)
+    assert tuning.today is not None
+    assert (tuning.today.m_chunk, tuning.today.n_chunk) not in tuning.grid.chunks
+    seen.loop_us(tuning.today)
+    assert tuning._joint_choices()[tuning.today] == seen.floors(tuning.today)
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_ctrl_c_leaves_a_report_of_what_is_there(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    solve, calls = Trials.solve, 0
+
+    def interrupted(self: Trials, *args: object, **keys: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls > after:
+            raise KeyboardInterrupt
+        return solve(self, *args, **keys)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Trials, "solve", interrupted)
+    if after == 0:
+        with pytest.raises(KeyboardInterrupt):
+            tune("matmul_w4a16", 64, 64, 64, hw="hexagon-v81", time_limit_s=2)
+        return
+    result = tune("matmul_w4a16", 64, 64, 64, hw="hexagon-v81", time_limit_s=2)
+    assert result.interrupted
+    assert result.tuned is not None
+    assert result.tuned.rows[-1].lever == "all"
+
+
+def test_costs_that_the_machine_file_fixes_are_not_varied(tmp_path: Path) -> None:
+    text = (resources.files("hexloom.hwmodels") / "data" / "hexagon-v81.yaml").read_text()
+    data = yaml.safe_load(text)
+    for name in ("fork_join", "hmx_handover_spin"):
+        del data["overheads"][name]["range"]
+        data["overheads"][name]["value"] = 0.25
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(data))
+    report = tune("matmul_w4a16", 64, 64, 64, hw=str(path), time_limit_s=1, overhead_us=2).tuned
+    assert report is not None
+    assert report.overhead_us == 0.25
+    assert report.range == ()
+    assert "fork_join is 0.25 us in the machine file, which gives no range: used as it is" in report.notes
