@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
 
     from hexloom.formulations.problem import Problem
+
+CONFLICTS = int(os.environ.get("HEXLOOM_CONFLICTS", "300"))
+"""Problems of the slow test."""
 
 LIMIT_S = 10.0
 """An explanation takes no longer, whatever the problem."""
@@ -91,11 +95,11 @@ def with_bytes(problem: Problem, available: int) -> Problem:
 
 
 @pytest.mark.slow
-def test_a_thousand_conflicts() -> None:
-    """A thousand random problems of which the oracle says that nothing fits: about a minute of work."""
+def test_many_conflicts() -> None:
+    """Random problems of which the oracle says that nothing fits; a thousand take about three minutes."""
     with Decider() as decider:
 
-        @settings(max_examples=1_000)
+        @settings(max_examples=CONFLICTS)
         @given(hard_problems(), st.sets(st.integers(0, 7)))
         def check(problem: Problem, picked: set[int]) -> None:
             assume(not feasible(problem))

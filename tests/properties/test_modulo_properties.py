@@ -50,7 +50,7 @@ def test_the_interval_is_that_of_brute_force(loop: Loop) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(loops(4))
 def test_the_interval_is_that_of_brute_force_with_four_ops(loop: Loop) -> None:
     compare_with_brute_force(loop)
