@@ -170,6 +170,8 @@ class _Tuning:
             if trials.interrupted:
                 raise KeyboardInterrupt
             return TuneResult(None, trials.solve(trials.chosen(32, 32), SOLVE_S).infeasibility)
+        # The bound is over all choices, also where Ctrl-C came before they were listed.
+        self.choices = self.choices or self._joint_choices()
         best = min(trials.plans, key=lambda chosen: us_of(trials.plans[chosen].makespan_us))
         result = trials.plans[best]
         self._row("all", best, us_of(result.makespan_us), us_of(result.lower_bound_us))

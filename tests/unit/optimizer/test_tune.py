@@ -25,6 +25,8 @@ from hexloom.optimizer.tune.trials import Trials, us_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hexloom.optimizer.tune.floors import Floor
+
 V79, V81 = load_hw("hexagon-v79"), load_hw("hexagon-v81")
 SMALL = Shape(96, 256, 256, "q4_0")
 
@@ -267,3 +269,20 @@ def test_costs_that_the_machine_file_fixes_are_not_varied(tmp_path: Path) -> Non
     assert report.overhead_us == 0.25
     assert report.range == ()
     assert "fork_join is 0.25 us in the machine file, which gives no range: used as it is" in report.notes
+
+
+def test_ctrl_c_before_the_choices_are_listed_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed, calls = search._Tuning._joint_choices, 0
+
+    def interrupted(self: search._Tuning) -> dict[Parameters, Floor]:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise KeyboardInterrupt
+        return listed(self)
+
+    monkeypatch.setattr(search._Tuning, "_joint_choices", interrupted)
+    report = tune("matmul_w4a16", 96, 256, 512, hw="hexagon-v79", time_limit_s=1).tuned
+    assert report is not None
+    assert report.counts.open > 0
+    assert report.lower_bound_us < report.makespan_us
