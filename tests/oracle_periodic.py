@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hexloom.formulations.mode import Engine
     from hexloom.formulations.periodic.loop import Loop
     from hexloom.formulations.periodic.schedule import ModuloSchedule
 
@@ -129,34 +130,33 @@ def _holds(loop: Loop, ii: int, starts: dict[str, int]) -> bool:
 
 def _units(loop: Loop, ii: int, starts: dict[str, int]) -> bool:
     """Whether rings of units exist: of each op as many turns as it holds intervals."""
-    for engine in loop.engines:
-        if not loop.needs_units(engine):
-            continue
-        uses = [(op, use) for op in loop.ops for use in op.mode.uses if use.engine == engine.name]
-        rings = [-(-use.ticks // ii) for _, use in uses]
-        period = lcm(1, *rings) * ii
-        turns = [(i, k) for i, ring in enumerate(rings) for k in range(ring)]
+    return all(_units_of(loop, ii, starts, engine) for engine in loop.engines if loop.needs_units(engine))
 
-        def fits(at: int, busy: frozenset[tuple[int, int]]) -> bool:
-            if at == len(turns):  # noqa: B023
+
+def _units_of(loop: Loop, ii: int, starts: dict[str, int], engine: Engine) -> bool:
+    uses = [(op, use) for op in loop.ops for use in op.mode.uses if use.engine == engine.name]
+    rings = [-(-use.ticks // ii) for _, use in uses]
+    period = lcm(1, *rings) * ii
+    turns = [(i, k) for i, ring in enumerate(rings) for k in range(ring)]
+
+    def fits(at: int, busy: frozenset[tuple[int, int]]) -> bool:
+        if at == len(turns):
+            return True
+        i, k = turns[at]
+        op, use = uses[i]
+        sets = [use.unit_ids] if use.unit_ids is not None else list(combinations(range(engine.units), use.units))
+        for units in sets:
+            cells = {
+                (u, (starts[op.name] + j * ii + t) % period)
+                for u in units
+                for j in range(k, period // ii, rings[i])
+                for t in range(use.ticks)
+            }
+            if not cells & busy and fits(at + 1, busy | cells):
                 return True
-            i, k = turns[at]  # noqa: B023
-            op, use = uses[i]  # noqa: B023
-            sets = [use.unit_ids] if use.unit_ids is not None else list(combinations(range(engine.units), use.units))  # noqa: B023
-            for units in sets:
-                cells = {
-                    (u, (starts[op.name] + j * ii + t) % period)  # noqa: B023
-                    for u in units
-                    for j in range(k, period // ii, rings[i])  # noqa: B023
-                    for t in range(use.ticks)
-                }
-                if not cells & busy and fits(at + 1, busy | cells):
-                    return True
-            return False
+        return False
 
-        if not fits(0, frozenset()):
-            return False
-    return True
+    return fits(0, frozenset())
 
 
 def _life(loop: Loop, ii: int, starts: dict[str, int], name: str) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from ortools.sat.python import cp_model
 
 from hexloom.formulations.periodic.model import ModuloAnswer
 from hexloom.formulations.periodic.place import meet, rings_of
+from hexloom.formulations.periodic.solver import solver_for, spent_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,14 +54,7 @@ class FixedStarts:
                 lower, upper = low * one.buffer.align_bytes, high * two.buffer.align_bytes
                 model.add(lower + one.buffer.occupied_bytes <= upper).only_enforce_if(below)
                 model.add(upper + two.buffer.occupied_bytes <= lower).only_enforce_if(~below)
-        solver = cp_model.CpSolver()
-        parameters = solver.parameters
-        parameters.random_seed = self.seed
-        parameters.num_workers = 1 if self.deterministic else self.workers
-        if self.deterministic:
-            parameters.max_deterministic_time = self.seconds
-        else:
-            parameters.max_time_in_seconds = self.seconds
+        solver = solver_for(self)
         status = solver.solve(model)
         placed = None
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -69,6 +63,5 @@ class FixedStarts:
                 for b, ring in enumerate(rings)
             }
             placed = self.schedule.model_copy(update={"addresses": addresses})
-        spent = solver.response_proto.deterministic_time if self.deterministic else solver.wall_time
-        found(ModuloAnswer(placed, spent))
+        found(ModuloAnswer(placed, spent_s(self, solver)))
         return solver.status_name(status), 0

@@ -16,6 +16,7 @@ from ortools.sat.python import cp_model
 from hexloom.formulations.periodic.cycles import arcs_of, most_copies
 from hexloom.formulations.periodic.lives import LifeVars, add_addresses, add_bytes, add_lives
 from hexloom.formulations.periodic.schedule import ModuloSchedule
+from hexloom.formulations.periodic.solver import solver_for, spent_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -101,19 +102,11 @@ class ModuloModel:
 
     def solve(self, found: Callable[[ModuloAnswer], None]) -> tuple[str, int]:
         """Search; give what was found to ``found``."""
-        job, solver = self.job, cp_model.CpSolver()
-        parameters = solver.parameters
-        parameters.random_seed = job.seed
-        parameters.num_workers = 1 if job.deterministic else job.workers
-        parameters.cp_model_presolve = job.presolve
-        if job.deterministic:
-            parameters.max_deterministic_time = job.seconds
-        else:
-            parameters.max_time_in_seconds = job.seconds
+        job = self.job
+        solver = solver_for(job, presolve=job.presolve)
         status = solver.solve(self.model)
         schedule = self._read(solver) if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) else None
-        spent = solver.response_proto.deterministic_time if job.deterministic else solver.wall_time
-        found(ModuloAnswer(schedule, spent))
+        found(ModuloAnswer(schedule, spent_s(job, solver)))
         return solver.status_name(status), int(solver.best_objective_bound) if job.shortest else 0
 
     def _read(self, solver: cp_model.CpSolver) -> ModuloSchedule:

@@ -14,6 +14,7 @@ from ortools.sat.python import cp_model
 
 from hexloom.formulations.periodic.cycles import most_copies
 from hexloom.formulations.periodic.model import components, most_stages
+from hexloom.formulations.periodic.solver import solver_for, spent_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,17 +48,9 @@ class RangeJob:
         ranged = _RangeModel(self)
         if self.least:
             ranged.model.minimize(ranged.ii)
-        solver = cp_model.CpSolver()
-        parameters = solver.parameters
-        parameters.random_seed = self.seed
-        parameters.num_workers = 1 if self.deterministic else self.workers
-        parameters.cp_model_presolve = self.least
-        if self.deterministic:
-            parameters.max_deterministic_time = self.seconds
-        else:
-            parameters.max_time_in_seconds = self.seconds
+        solver = solver_for(self, presolve=self.least)
         status = solver.solve(ranged.model)
-        found(solver.response_proto.deterministic_time if self.deterministic else solver.wall_time)
+        found(spent_s(self, solver))
         if status == cp_model.INFEASIBLE:
             return solver.status_name(status), self.upper
         return solver.status_name(status), max(

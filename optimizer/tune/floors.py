@@ -23,8 +23,8 @@ EXACT = 1 - 1e-9
 class Floor(NamedTuple):
     """Microseconds that no order of the ops can beat, and that the loop of today cannot."""
 
-    plan: float
-    loop: float
+    plan_us: float
+    loop_us: float
 
 
 class _Weights(NamedTuple):

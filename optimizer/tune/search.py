@@ -259,7 +259,7 @@ class _Tuning:
             # A plan is no longer than its loop: with the first one nothing that was simulated is better.
             if trials.interrupted or (nth > 0 and trials.plans and trials.left <= seconds * POLISH_SHARE):
                 break
-            if self.choices[chosen].plan >= least:
+            if self.choices[chosen].plan_us >= least:
                 continue
             result = trials.solve(chosen, min(SOLVE_S, trials.left))
             if trials.keep(chosen, result) and us_of(result.makespan_us) < least:
@@ -273,8 +273,8 @@ class _Tuning:
         trials, shape, choices, grid = self.trials, self.shape, self.choices, self.grid
         result = trials.plans[best]
         makespan = us_of(result.makespan_us)
-        bounds = {chosen: max(choices[chosen].plan, us) for chosen, us in trials.bounds.items()}
-        left = [floor.plan for chosen, floor in choices.items() if chosen not in bounds and floor.plan < makespan]
+        bounds = {chosen: max(choices[chosen].plan_us, us) for chosen, us in trials.bounds.items()}
+        left = [floor.plan_us for chosen, floor in choices.items() if chosen not in bounds and floor.plan_us < makespan]
         bound = min(makespan, *bounds.values(), *left)
         today = None if self.existing is None else self.today
         ranged = self._ranged(today, best)

@@ -67,8 +67,8 @@ class Trials:
         until = self.left - seconds
         best: Parameters | None = None
         least = float("inf")
-        for chosen in sorted(floors, key=lambda chosen: floors[chosen].loop):
-            if floors[chosen].loop >= least or (best is not None and (self.left < until or self.left == 0)):
+        for chosen in sorted(floors, key=lambda chosen: floors[chosen].loop_us):
+            if floors[chosen].loop_us >= least or (best is not None and (self.left < until or self.left == 0)):
                 break
             us = self.loop_us(chosen)
             if us is not None and us < least:

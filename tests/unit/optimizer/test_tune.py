@@ -59,12 +59,12 @@ def test_floors_are_below_every_loop_and_every_plan(shape: Shape, data: st.DataO
         slices=data.draw(st.booleans()),
     )
     floor = seen.floors(chosen)
-    assert floor.plan <= floor.loop
+    assert floor.plan_us <= floor.loop_us
     loop = seen.loop_us(chosen)
     assert loop is not None
-    assert floor.loop <= loop
+    assert floor.loop_us <= loop
     result = seen.solve(chosen, 0)
-    assert floor.plan <= us_of(result.makespan_us)
+    assert floor.plan_us <= us_of(result.makespan_us)
 
 
 @settings(max_examples=5)
