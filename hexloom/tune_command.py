@@ -58,6 +58,7 @@ def tune_command(
             if path.is_dir():
                 raise InvalidInputError(f"--out {out}: {path} is a folder; name another one")
     reports: list[Tuned] = []
+    code, interrupted = DONE, False
     for count in rows:
         try:
             result = tune(
@@ -77,15 +78,20 @@ def tune_command(
         except KeyboardInterrupt:
             if not reports:
                 raise
+            interrupted = True
             break
         if result.tuned is None:
             why = result.infeasibility
             text = "no plan was found in the time" if why is None else why.message
-            return say(f"{kernel} {count} x {k} x {n}: {text}", NO_PLAN if why is None else INFEASIBLE)
+            code = say(f"{kernel} {count} x {k} x {n}: {text}", NO_PLAN if why is None else INFEASIBLE)
+            break
         reports.append(result.tuned)
         if result.interrupted:
+            interrupted = True
             break
-    if len(reports) < len(rows) or (reports and result.interrupted):
+    if not reports:
+        return code
+    if interrupted:
         tell(f"hexloom: interrupted; reported for M = {', '.join(str(report.m) for report in reports)}")
     files = [] if out is None else _written(reports, out)
     if as_json:
@@ -97,7 +103,7 @@ def tune_command(
             console.print(tune_summary(report))
         for path in files:
             console.print(f"wrote {path}")
-    return DONE
+    return code
 
 
 def _rows(text: str) -> list[int]:

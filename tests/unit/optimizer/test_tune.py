@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hexloom import load_hw, tune
+from hexloom import TuneResult, load_hw, tune, tune_command
 from hexloom.cli import main
 from hexloom.emit.parameters import parameters_header, tune_summary
 from hexloom.optimizer.errors import InvalidInputError
@@ -286,3 +286,16 @@ def test_ctrl_c_before_the_choices_are_listed_proves_nothing(monkeypatch: pytest
     assert report is not None
     assert report.counts.open > 0
     assert report.lower_bound_us < report.makespan_us
+
+
+def test_reports_that_are_ready_are_not_lost_where_a_later_one_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def only_the_first(kernel: str, m: int, *args: object, **keys: object) -> TuneResult:
+        return tune(kernel, m, *args, **keys) if m == 40 else TuneResult(None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tune_command, "tune", only_the_first)
+    arguments = ["tune", "matmul_w4a16", "40,96", "64", "64", "--hw", "hexagon-v81", "--time-limit", "500ms", "-q"]
+    assert main([*arguments, "-o", str(tmp_path)]) == 3
+    assert "96 x 64 x 64: no plan was found in the time" in capsys.readouterr().err
+    assert Tuned.from_json((tmp_path / "tune.json").read_text()).m == 40
