@@ -11,7 +11,7 @@ import fnmatch
 import re
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field
 
@@ -21,10 +21,10 @@ from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.draft import BufferDraft, ModeDraft, OpDraft, TaskDraft, UseDraft, check_count
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import DMA, HMX, HVX, dma_queue, handover_us, transfer
-from hexloom.optimizer.kernels.explicit_spec import BufferSpec, Item, ModeSpec, OpSpec, UserEngine
+from hexloom.optimizer.kernels.explicit_spec import BufferSpec, Item, Loop, ModeSpec, OpSpec, UserEngine
 from hexloom.optimizer.kernels.in_place import after_other_readers
 from hexloom.optimizer.kernels.regions import regions_of
-from hexloom.optimizer.kernels.spec import Count, Name, Spec
+from hexloom.optimizer.kernels.spec import Count, KernelSpec, Name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ ONLY_FOR = {"macs": HMX, "transfer_bytes": DMA, "rows": DMA, "stride_bytes": DMA
 """Keys that say nothing on another engine; there they would be read and forgotten."""
 
 
-class Explicit(Spec):
+class Explicit(KernelSpec):
     """A task of explicit ops. ``today`` says how people run it: every queue in file order, each op as soon as it can,
     or one stage at a time.
     """
@@ -63,6 +63,18 @@ class Explicit(Spec):
             tuple(op.name for op in ops),
             one_stage_at_a_time=self.today == "one_stage_at_a_time",
         )
+
+    def iterations(self, machine: Machine) -> int | None:
+        """Return the count of its loop, where there is one and no other beside it."""
+        loops = [item for item in self.ops if isinstance(item, Loop)]
+        return loops[0].count if len(loops) == 1 else None
+
+    def shortened(self, machine: Machine, iterations: int) -> Self:
+        """Return the task with so many repetitions of its loop."""
+        items = (
+            item.model_copy(update={"count": iterations}) if isinstance(item, Loop) else item for item in self.ops
+        )
+        return self.model_copy(update={"ops": tuple(items)})
 
 
 class _Unroller:

@@ -18,14 +18,14 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hvx_slice, through_l2
 from hexloom.optimizer.kernels.matmul_w4a16 import TILE, TILE_BYTES
 from hexloom.optimizer.kernels.regions import block_of
-from hexloom.optimizer.kernels.spec import ClassName, Count, Name, Spec, workers_of
+from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name, workers_of
 
 if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.draft import ModeDraft
 
 
-class Gemv(Spec):
+class Gemv(KernelSpec):
     """y[n] f32 = x[k] f32 x W[k, n] of ``weight_type``: one row, as in decode.
 
     ``n_chunk`` are the columns of one transfer of one worker, ``depth`` the transfers that its ring holds. Columns go

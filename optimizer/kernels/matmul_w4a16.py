@@ -7,7 +7,7 @@ arrive. The loop people run today is ggml-hexagon's 2-D matmul (ggml-org/ggml d9
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker, through_l2
 from hexloom.optimizer.kernels.regions import block_of
-from hexloom.optimizer.kernels.spec import ClassName, Count, Name, Spec, workers_of
+from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name, Spec, workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Depth(Spec):
 TODAY = Depth()
 
 
-class MatmulW4A16(Spec):
+class MatmulW4A16(KernelSpec):
     """C[m, n] f32 = A[m, k] f32 x W[k, n] of ``weight_type``.
 
     ``m_chunk`` and ``n_chunk`` default to the choice of ggml-hexagon's parameter solver for the machine's VTCM.
@@ -85,12 +85,7 @@ class MatmulW4A16(Spec):
                 f"task {self.name!r}: k = {self.k} and n = {self.n} must be multiples of {TILE}; pad the weights"
             )
         workers = workers_of(machine, self.name, self.workers)
-        m_chunk, n_chunk = self.m_chunk, self.n_chunk
-        if m_chunk is None or n_chunk is None:
-            chosen = ggml_chunks(self.m, self.k, self.n, self.weight_type, machine.available_vtcm_bytes)
-            # Where no chunk fits, the smallest says how many bytes are short, and levers say what would help.
-            chosen = chosen or (TILE, TILE)
-            m_chunk, n_chunk = m_chunk or chosen[0], n_chunk or chosen[1]
+        m_chunk, n_chunk = self.chunks(machine)
         if m_chunk % TILE or n_chunk % TILE:
             raise InvalidInputError(
                 f"task {self.name!r}: m_chunk = {m_chunk} and n_chunk = {n_chunk} must be multiples of {TILE}"
@@ -104,6 +99,26 @@ class MatmulW4A16(Spec):
                 f"task {self.name!r}: load_parts {self.load_parts} is more than the queues of its {workers} HVX workers"
             )
         return _Expansion(self, machine, workers, m_chunk, n_chunk).task()
+
+    def chunks(self, machine: Machine) -> tuple[int, int]:
+        """Return the rows and columns of a chunk: the given ones, else those of today's tool."""
+        if self.m_chunk is not None and self.n_chunk is not None:
+            return self.m_chunk, self.n_chunk
+        chosen = ggml_chunks(self.m, self.k, self.n, self.weight_type, machine.available_vtcm_bytes)
+        # Where no chunk fits, the smallest says how many bytes are short, and levers say what would help.
+        chosen = chosen or (TILE, TILE)
+        return self.m_chunk or chosen[0], self.n_chunk or chosen[1]
+
+    def iterations(self, machine: Machine) -> int | None:
+        """Return the chunks of columns, where one chunk has all rows."""
+        m_chunk, n_chunk = self.chunks(machine)
+        return -(-self.n // n_chunk) if m_chunk >= self.m else None
+
+    def shortened(self, machine: Machine, iterations: int) -> Self:
+        """Return the task with fewer whole chunks of columns before its last one."""
+        m_chunk, n_chunk = self.chunks(machine)
+        n = self.n - (-(-self.n // n_chunk) - iterations) * n_chunk
+        return self.model_copy(update={"n": n, "m_chunk": m_chunk, "n_chunk": n_chunk})
 
 
 class _Expansion:

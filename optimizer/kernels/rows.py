@@ -8,7 +8,7 @@ through L2 together and are held for the time that takes.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -17,14 +17,18 @@ from hexloom.optimizer.draft import Builder, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import DDR, L2_READ, L2_WRITE, Transfers, hvx_gang, hvx_slice, through_l2
 from hexloom.optimizer.kernels.regions import block_of
-from hexloom.optimizer.kernels.spec import ClassName, Count, Microseconds, Name, Spec, workers_of
+from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Microseconds, Name, workers_of
 
 if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.draft import ModeDraft
 
 
-class RowKernel(Spec):
+DIRECT_BLOCKS = 16
+"""Blocks of a task that reads and writes through L2, where it does not say their rows."""
+
+
+class RowKernel(KernelSpec):
     """``rows`` x ``cols`` elements, a block of ``rows_per_block`` rows at a time.
 
     ``duration_us`` replaces the computed time of all blocks together (mode ``direct`` only). ``input`` and ``output``
@@ -66,8 +70,27 @@ class RowKernel(Spec):
             )
         return self._staged(machine, workers)
 
+    def iterations(self, machine: Machine) -> int:
+        """Return the blocks of rows, those of one worker where every worker has its own."""
+        return -(-self.rows // self._rows_per_iteration(machine))
+
+    def shortened(self, machine: Machine, iterations: int) -> Self:
+        """Return the task with fewer whole blocks before its last ones."""
+        rows = self.rows - (self.iterations(machine) - iterations) * self._rows_per_iteration(machine)
+        us = None if self.duration_us is None else self.duration_us * Fraction(rows, self.rows)
+        return self.model_copy(update={"rows": rows, "rows_per_block": self._block_rows, "duration_us": us})
+
+    def _rows_per_iteration(self, machine: Machine) -> int:
+        apart = 1 if self.mode == "direct" else workers_of(machine, self.name, self.workers)
+        return self._block_rows * apart
+
+    @property
+    def _block_rows(self) -> int:
+        default = -(-self.rows // DIRECT_BLOCKS) if self.mode == "direct" else 1
+        return min(self.rows, self.rows_per_block or default)
+
     def _direct(self, machine: Machine, workers: int) -> TaskDraft:
-        step = min(self.rows, self.rows_per_block or -(-self.rows // 16))
+        step = self._block_rows
         out = Builder(self.name)
         loop: list[str] = []
         for tile, row in enumerate(range(0, self.rows, step)):
@@ -94,7 +117,7 @@ class RowKernel(Spec):
         return out.task(loop)
 
     def _staged(self, machine: Machine, workers: int) -> TaskDraft:
-        step = min(self.rows, self.rows_per_block or 1)
+        step = self._block_rows
         row_bytes = self.cols * self.element_bytes
         align = machine.vtcm.align_bytes.whole
         blocks = -(-self.rows // step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -137,6 +137,18 @@ class Spec(BaseModel):
             if faults:
                 raise ValueError("; ".join(faults))
         return data
+
+
+class KernelSpec(Spec):
+    """A task of the workload; many are loops over equal tiles."""
+
+    def iterations(self, machine: Machine) -> int | None:
+        """Return how often the loop of the task runs on ``machine``, None where it is not one loop."""
+        return None
+
+    def shortened(self, machine: Machine, iterations: int) -> Self:
+        """Return the same task with so many ``iterations``, of which the last is that of the whole task."""
+        raise NotImplementedError(f"{type(self).__name__} is not one loop")
 
 
 def workers_of(machine: Machine, task: str, wanted: int | None) -> int:
