@@ -1,13 +1,15 @@
 """Loops that run side by side: bodies with so many iterations of each, and how often each body runs.
 
-The master problem: minimise the sum of ``II_b z_b`` so that every loop gets its iterations. A body whose interval is
-not known yet stands with its lower bound, so the optimum is optimistic; bodies that it uses get a modulo schedule and
-their true interval, until it uses none that is not known. Then no mix of the bodies in question is shorter, as far as
-their intervals are proven, and a body of one loop alone is one of them: whether to run side by side comes out by itself.
+The master problem: minimise the sum of ``cost_b z_b`` so that every loop gets its iterations. A body that was not looked
+at yet stands with a lower bound on its interval, so the optimum is optimistic; a body that it uses gets a modulo
+schedule, and what the simulator says that a run of it takes: where ops slow each other, that is more than the interval.
+It ends when the optimum uses none that was not looked at. A body of one loop alone is one of those in question: whether
+to run side by side comes out by itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -18,18 +20,18 @@ from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.limit import Budget
 from hexloom.formulations.periodic.bounds import impossible, least_ii, lower_bounds
 from hexloom.formulations.periodic.loop import Dependency, Loop, LoopBuffer, LoopOp, LoopUser
-from hexloom.formulations.periodic.modulo import ModuloResult, modulo_schedule
+from hexloom.formulations.periodic.modulo import modulo_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from hexloom.formulations.periodic.schedule import ModuloSchedule
 
-MOST_OPS, MOST_TIMES, MOST_BODIES = 240, 8, 400
-"""Of a body: its ops, and iterations of one loop in it. Of a mix: the bodies in question."""
+MOST_OPS, MOST_TIMES, MOST_BODIES = 200, 8, 64
+"""Of a body: its ops, and iterations of one loop in it. Of a mix: the bodies in question, those with the fewest ops."""
 
-BODY_SHARE = 0.25
-"""Part of the time that is left for the interval of one body."""
+BODY_SHARE, LEAST_BODY_S = 0.25, 0.05
+"""For the interval of one body: part of the time that is left, and seconds at least."""
 
 
 def copy_name(name: str, copy: int) -> str:
@@ -75,27 +77,29 @@ def side_by_side(loops: Sequence[Loop], times: Sequence[int]) -> Loop:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """So many iterations of every loop (``times``), and their modulo schedule; ``proven``: no interval is smaller."""
+    """So many iterations of every loop (``times``), and a modulo schedule of them."""
 
     times: tuple[int, ...]
     loop: Loop
     schedule: ModuloSchedule
-    lower_bound_ticks: int
-
-    @property
-    def proven(self) -> bool:
-        """Whether no schedule of the body has a smaller interval."""
-        return self.schedule.ii_ticks == self.lower_bound_ticks
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How often each body runs, as the master problem has it: fractions; and its value, at most any mix of these."""
+    """How often each body runs, as the master problem has it: fractions; and its value.
+
+    Of ``bodies`` in question so many were ``looked_at``; ``complete``: the others cannot make the mix shorter.
+    """
 
     runs: tuple[tuple[Body, Fraction], ...]
     value_ticks: Fraction
     bodies: int
-    solved: int
+    looked_at: int
+    complete: bool
+
+
+Measure = Callable[[Body], "int | None"]
+"""Ticks that one run of a body takes in the long run, by the simulator; None where it can have no plan."""
 
 
 def candidates(loops: Sequence[Loop], trips: Sequence[int]) -> list[tuple[int, ...]]:
@@ -107,11 +111,20 @@ def candidates(loops: Sequence[Loop], trips: Sequence[int]) -> list[tuple[int, .
         for times in product(*ranges)
         if any(times) and (sum(n * size for n, size in zip(times, sizes, strict=True)) <= MOST_OPS or sum(times) == 1)
     ]
-    return sorted(found, key=lambda times: (sum(times), times))[:MOST_BODIES]
+    of = {times: sum(n * size for n, size in zip(times, sizes, strict=True)) for times in found}
+    alone = [times for times in found if sum(times) == 1]
+    rest = sorted((times for times in found if sum(times) > 1), key=lambda times: (of[times], times))
+    return (alone + rest)[:MOST_BODIES]
 
 
 def best_mix(
-    loops: Sequence[Loop], trips: Sequence[int], seconds: float, *, seed: int | None = None, workers: int = 2
+    loops: Sequence[Loop],
+    trips: Sequence[int],
+    measure: Measure,
+    seconds: float,
+    *,
+    seed: int | None = None,
+    workers: int = 2,
 ) -> Mix | None:
     """Return the mix of bodies that needs the fewest ticks for ``trips`` iterations of every loop; None if there is none.
 
@@ -120,35 +133,47 @@ def best_mix(
     trips
         Iterations of every loop, at least 1.
     seconds
-        For the intervals of all bodies. What is not decided in time counts with the interval that was found.
+        For all bodies; every loop alone is looked at whatever that takes, and then at least one body more.
     """
     budget = Budget(seconds, counted=seed is not None)
-    open_, known = _costs(loops, candidates(loops, trips)), dict[tuple[int, ...], Body]()
-    bodies = len(open_)
-    costs: dict[tuple[int, ...], int] = dict(open_)
+    costs = _least(loops, candidates(loops, trips))
+    bodies, known = len(costs), dict[tuple[int, ...], Body]()
+    alone = [tuple(int(t == one) for t in range(len(loops))) for one in range(len(loops))]
     with Guard(lazy=True) as guard:
+
+        def look_at(times: tuple[int, ...]) -> None:
+            left = max(LEAST_BODY_S, budget.left * BODY_SHARE)
+            loop = side_by_side(loops, times)
+            found = modulo_schedule(loop, left, seed=seed, workers=workers, shortest=False, guard=guard).schedule
+            if seed is not None:
+                budget.spend(left)
+            cost = None
+            if found is not None:
+                known[times] = Body(times, loop, found)
+                cost = measure(known[times])
+            if cost is None:
+                del costs[times]
+                known.pop(times, None)
+            else:
+                costs[times] = cost
+
+        for times in alone:
+            if times in costs:
+                look_at(times)
         while True:
-            answer = _master(costs, trips)
+            in_time = budget.left > 0
+            answer = _master({t: cost for t, cost in costs.items() if in_time or t in known}, trips)
             if answer is None:
                 return None
             value, used = answer
             asked = next((times for times in used if times not in known), None)
             if asked is None:
                 runs = tuple((known[times], runs) for times, runs in used.items())
-                return Mix(runs, value, bodies, len(known))
-            left = max(0.05, budget.left * BODY_SHARE)
-            body = side_by_side(loops, asked)
-            result = modulo_schedule(body, left, seed=seed, workers=workers, shortest=False, guard=guard)
-            if seed is not None:
-                budget.spend(left)
-            if result.schedule is None:
-                del costs[asked]
-                continue
-            known[asked] = Body(asked, body, result.schedule, result.lower_bound_ticks)
-            costs[asked] = result.schedule.ii_ticks
+                return Mix(runs, value, bodies, len(known), in_time)
+            look_at(asked)
 
 
-def _costs(loops: Sequence[Loop], found: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+def _least(loops: Sequence[Loop], found: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
     """Return a lower bound on the interval of every body that can run at all."""
     costs = {}
     for times in found:

@@ -83,7 +83,7 @@ def roll(short: Problem, longer: Problem, iterations: dict[str, int], rule: Rule
             name=task,
             ops=tuple(part for key, op in ops.items() for part in _body_ops(short, key, op)),
             dependencies=tuple(_dependencies(short, ops, _edges(short, place, task, j))),
-            engines=tuple(engine for engine in short.engines if engine.kind != "share"),
+            engines=tuple(engine.model_copy(update={"depth": None}) for engine in short.engines),
             channels=short.channels,
             rule="none" if rule == "none" else "rigid" if rule == "rigid" else "fluid",
             buffers=tuple(buffers[task]),
@@ -102,7 +102,7 @@ def _refuse_unknown(problem: Problem) -> None:
     for op in problem.ops:
         if op.deadline_ticks is not None:
             raise NotALoopError(f"op {op.name!r} has a deadline")
-    shares = [engine.name for engine in problem.engines if engine.kind == "share" or engine.depth is not None]
+    shares = [engine.name for engine in problem.engines if engine.kind == "share"]
     if shares:
         raise NotALoopError(f"engine {shares[0]!r} has places that ops hold until their end is known")
 
