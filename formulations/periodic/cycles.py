@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -103,28 +105,28 @@ def worst_cycle(loop: Loop, arcs: Sequence[Arc]) -> Cycle | None:
 
 def _positive_cycle(ops: int, arcs: Sequence[Arc], ratio: Fraction) -> Cycle | None:
     """Return a cycle with ``delay > ratio * distance``: longest paths by Bellman and Ford, which it makes endless."""
-    weights = [arc.delay * ratio.denominator - arc.distance * ratio.numerator for arc in arcs]
-    length = [0] * ops
-    by: list[int | None] = [None] * ops
-    changed = -1
+    if not arcs:
+        return None
+    exact = [arc.delay * ratio.denominator - arc.distance * ratio.numerator for arc in arcs]
+    # Sums of as many weights as there are ops must fit; where they do not, whole numbers of any size do.
+    weights = np.array(exact, dtype=np.int64 if max(map(abs, exact)) * (ops + 2) < 2**62 else object)
+    before, after = (np.array([getattr(arc, end) for arc in arcs]) for end in ("before", "after"))
+    length = np.zeros(ops, dtype=weights.dtype)
+    by = np.full(ops, -1)
+    at = -1
     for _ in range(ops + 1):
-        changed = -1
-        for k, arc in enumerate(arcs):
-            if length[arc.before] + weights[k] > length[arc.after]:
-                length[arc.after] = length[arc.before] + weights[k]
-                by[arc.after] = k
-                changed = arc.after
-        if changed < 0:
+        reached = length[before] + weights
+        longer = np.flatnonzero(reached > length[after])
+        if not len(longer):
             return None
-    at = changed
+        new = length.copy()
+        np.maximum.at(new, after[longer], reached[longer])
+        best = longer[reached[longer] == new[after[longer]]]
+        by[after[best]] = best
+        length, at = new, int(after[best[0]])
     for _ in range(ops):
-        at = arcs[_known(by[at])].before
-    walk = [_known(by[at])]
+        at = arcs[by[at]].before
+    walk = [int(by[at])]
     while arcs[walk[-1]].before != at:
-        walk.append(_known(by[arcs[walk[-1]].before]))
+        walk.append(int(by[arcs[walk[-1]].before]))
     return Cycle(tuple(arcs[k] for k in reversed(walk)))
-
-
-def _known(arc: int | None) -> int:
-    assert arc is not None
-    return arc

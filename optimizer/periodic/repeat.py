@@ -57,11 +57,12 @@ def find_repeat(
     for i, (key, copy, run) in runs.items():
         by_run[run][key, copy] = times[i]
     names = sorted(by_run[0])
-    rows = [_row([by_run[k][name] for name in names]) for k in range(whole)]
+    complete = next((k for k in range(whole) if by_run[k].keys() != by_run[0].keys()), whole)
+    rows = [_row([by_run[k][name] for name in names]) for k in range(complete)]
     window = reach + _under_way(rows)
     for period in range(rings, MOST_PERIODS * rings + 1, rings):
         same = 0
-        for k in range(whole - period):
+        for k in range(complete - period):
             ahead = rows[k + period][0] - rows[k][0]
             same = same + 1 if _shifted(rows[k], ahead) == rows[k + period] and (
                 k == 0 or not same or ahead == rows[k + period - 1][0] - rows[k - 1][0]

@@ -1,8 +1,8 @@
 """From a problem of a few iterations to the loops in it: bodies, distances, rings. What is no loop is told, not guessed.
 
-The same workload is lowered twice, with ``n`` iterations of every task and with ``n + 1``. Stages of which there are
-more the second time belong to bodies, the others run once; the ops of a stage stand in the order of their iterations.
-Whatever is said of iteration ``j`` must be said of ``j + 1``.
+The same workload is lowered with ``n`` iterations of every task and with ``n + 1``. Stages of which there are more the
+second time belong to bodies, the others run once; the ops of a stage stand in the order of their iterations. Whatever
+is said of iteration ``j`` must be said of ``j + 1``.
 """
 
 from __future__ import annotations
@@ -61,8 +61,23 @@ class Rolled:
         return tuple(i for i, at in enumerate(self.place) if at is None)
 
 
-def roll(short: Problem, longer: Problem, iterations: dict[str, int], rule: Rule) -> Rolled:
-    """Return the loops of ``short``; ``longer`` is the same with one iteration more of every task.
+def parts_of_stages(short: Problem, longer: Problem) -> dict[tuple[str, str], int]:
+    """Return how many ops of each (task, stage) an iteration has: so many more are in ``longer``, which has one more.
+
+    Raises
+    ------
+    NotALoopError
+        There are fewer.
+    """
+    count, more = (Counter((op.task, op.stage) for op in problem.ops) for problem in (short, longer))
+    for (task, stage), n in count.items():
+        if more[task, stage] < n:
+            raise NotALoopError(f"task {task!r} has fewer ops of stage {stage!r} when it has more iterations")
+    return {stage: more[stage] - n for stage, n in count.items() if more[stage] > n}
+
+
+def roll(short: Problem, parts: dict[tuple[str, str], int], iterations: dict[str, int], rule: Rule) -> Rolled:
+    """Return the loops of ``short``, where an iteration has so many ``parts`` of each (task, stage).
 
     Raises
     ------
@@ -70,7 +85,7 @@ def roll(short: Problem, longer: Problem, iterations: dict[str, int], rule: Rule
         Iterations differ in more than their number, or need what bodies do not know.
     """
     _refuse_unknown(short)
-    place = _places(short, longer, iterations)
+    place = _places(short, parts, iterations)
     middle = {task: n // 2 for task, n in iterations.items()}
     rings, buffers = _rings(short, place, iterations, middle)
     loops = {}
@@ -107,20 +122,18 @@ def _refuse_unknown(problem: Problem) -> None:
         raise NotALoopError(f"engine {shares[0]!r} has places that ops hold until their end is known")
 
 
-def _places(short: Problem, longer: Problem, iterations: dict[str, int]) -> tuple[tuple[Key, int] | None, ...]:
-    """Return for every op of ``short`` its place in a body, None if it runs once."""
-    count, more = (Counter((op.task, op.stage) for op in problem.ops) for problem in (short, longer))
+def _places(
+    problem: Problem, parts: dict[tuple[str, str], int], iterations: dict[str, int]
+) -> tuple[tuple[Key, int] | None, ...]:
+    """Return for every op its place in a body, None if it runs once."""
     seen: Counter[tuple[str, str]] = Counter()
     found: list[tuple[Key, int] | None] = []
-    for op in short.ops:
+    for op in problem.ops:
         stage = op.task, op.stage
-        parts = more[stage] - count[stage]
-        if parts < 0:
-            raise NotALoopError(f"task {op.task!r} has fewer ops of stage {op.stage!r} when it has more iterations")
-        if op.task not in iterations or not parts:
+        if op.task not in iterations or stage not in parts:
             found.append(None)
             continue
-        iteration, part = divmod(seen[stage], parts)
+        iteration, part = divmod(seen[stage], parts[stage])
         seen[stage] += 1
         if iteration >= iterations[op.task]:
             raise NotALoopError(f"task {op.task!r}: stage {op.stage!r} also runs outside of the loop")

@@ -8,23 +8,37 @@ of every phase the makespan grows by what these periods take.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
+from importlib.metadata import version
+from math import lcm
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.periodic.corun import Body, Mix, best_mix
+from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.decision import Simulated
+from hexloom.formulations.periodic.corun import best_mix
+from hexloom.formulations.periodic.whole_bounds import whole_bounds
+from hexloom.formulations.portfolio import Found
 from hexloom.formulations.ticks import whole
+from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.errors import CheckFailedError
+from hexloom.optimizer.finish import all_bounds, finished
+from hexloom.optimizer.periodic.check import check_periodic_schedule
+from hexloom.optimizer.periodic.existing import baselines_of
 from hexloom.optimizer.periodic.phases import Phase, phases_of, run_of
+from hexloom.optimizer.periodic.repeat import Repeat
 from hexloom.optimizer.periodic.roll import NotALoopError
-from hexloom.optimizer.periodic.trial import Ran, Small, iterations_of, run, small
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
+from hexloom.optimizer.periodic.trial import Ran, Source, run
+from hexloom.optimizer.schedule import BoundRow
+from hexloom.optimizer.solve import machine_of, rule_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.problem import Rule
-    from hexloom.formulations.ticks import Moment
+    from hexloom.formulations.periodic.corun import Body, Mix
     from hexloom.hwmodels import Machine
+    from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.workload import Workload
 
 FEW = 16
@@ -33,164 +47,204 @@ FEW = 16
 MEASURED, SETTLED = 16, 5
 """Runs of a body by which it is compared with others, and how many of the last of them do not count."""
 
-FIRST_RUNS, MOST_RUNS = 24, 200
+FIRST_RUNS, MOST_RUNS = 14, 200
 """Runs of a phase in which its repeat is looked for: at first, and at most."""
 
 MIX_SHARE = 0.7
 """Part of the time for the mix of bodies."""
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """A phase of the whole: its runs, and what every ``period`` of them takes once it repeats itself."""
+def solve_periodic(
+    workload: Workload,
+    hw: Machine | str | None = None,
+    *,
+    time_limit_s: float = 10.0,
+    contention: str = "fluid",
+    seed: int | None = None,
+) -> PeriodicSchedule:
+    """Return a checked schedule of ``workload``, whose tasks are loops of any trip counts.
 
-    times: dict[str, int]
-    count: dict[str, int]
-    runs: int
-    ii_ticks: int
-    first: int
-    period: int
-    period_ticks: Moment
-    left_out: int
-
-
-@dataclass(frozen=True)
-class Periodic:
-    """A plan of phases for all iterations: ``ran`` has the first and the last of them, the rest is repeats."""
-
-    trips: dict[str, int]
-    ran: Ran
-    stretches: tuple[Stretch, ...]
-    makespan: Moment
-    mix: Mix
-
-
-def solve_loops(
-    workload: Workload, machine: Machine, rule: Rule, seconds: float, *, seed: int | None = None
-) -> Periodic:
-    """Return the plan of phases of ``workload``.
+    Parameters
+    ----------
+    time_limit_s
+        Seconds for the choice of bodies; the first plan, its repeats and the check take what they take. With a ``seed``
+        they are the solver's own.
 
     Raises
     ------
     NotALoopError
         Why it cannot be scheduled as loops.
+    InvalidInputError
+        The input is wrong.
     """
+    machine = machine_of(workload, hw)
+    source = Source(workload, machine, rule_named(contention))
+    mix = _mix(source, time_limit_s, seed)
+    trips = list(source.trips.values())
+    reduced = Reduced(source, phases_of(mix, tuple(source.trips), trips))
+    schedule = _finished(source, reduced, seed)
+    violations = check_periodic_schedule(schedule)
+    if violations:
+        raise CheckFailedError("; ".join(v.message for v in violations[:5]))
+    return schedule
+
+
+def _mix(source: Source, seconds: float, seed: int | None) -> Mix:
+    """Return how often which body is to run."""
     started = time.monotonic()
-    trips = iterations_of(workload, machine)
-    few = next((task for task, count in trips.items() if count < 2 * FEW), None)
+    few = next((task for task, count in source.trips.items() if count < 2 * FEW), None)
     if few is not None:
-        raise NotALoopError(f"task {few!r} has {trips[few]} iterations, below {2 * FEW}")
-    base = small(workload, machine, rule, dict.fromkeys(trips, FEW))
+        raise NotALoopError(f"task {few!r} has {source.trips[few]} iterations, fewer than {2 * FEW}")
+    base = source.small(dict.fromkeys(source.trips, FEW))
     loops = []
-    for task in trips:
+    for task in source.trips:
         loop = base.rolled.loops[task]
         pad = loop.scratchpad
         loops.append(loop.changed(scratchpad=pad.model_copy(update={"reserved_bytes": pad.total_bytes - base.room})))
-    measure = _Measure(workload, machine, rule, tuple(trips))
     left = seconds - (time.monotonic() - started) if seed is None else seconds
-    mix = best_mix(loops, list(trips.values()), measure, left * MIX_SHARE, seed=seed)
-    if mix is None:
+    found = best_mix(loops, list(source.trips.values()), partial(_measure, source), left * MIX_SHARE, seed=seed)
+    if found is None:
         raise NotALoopError("no body of these loops was found to have a plan")
-    phases = phases_of(mix, tuple(trips), list(trips.values()))
-    return _Reduced(workload, machine, rule, trips, mix).of(phases)
+    return found
 
 
-class _Measure:
-    """Says what one run of a body takes in the long run, by simulating some of them."""
-
-    def __init__(self, workload: Workload, machine: Machine, rule: Rule, tasks: tuple[str, ...]) -> None:
-        self.workload, self.machine, self.rule, self.tasks = workload, machine, rule, tasks
-        self.known: dict[tuple[int, ...], Small] = {}
-
-    def __call__(self, body: Body) -> int | None:
-        count = tuple(times * MEASURED for times in body.times)
-        mine = {task: n for task, n in zip(self.tasks, count, strict=True) if n}
-        few = small(self.workload, self.machine, self.rule, mine)
-        # Where a task is alone its ops have no prefix, but the loops know them by their task and stage.
-        phase = Phase(body, self.tasks, count)
-        ran = run(few, (phase,), exact=False)
-        if ran is None:
-            return None
-        last: dict[int, Fraction] = {}
-        for i, (_, _, k) in run_of(few.rolled, ran.phases, 0).items():
-            done = Fraction(ran.timeline.times[few.problem.ops[i].name].done)
-            last[k] = max(last.get(k, Fraction(0)), done)
-        begin, end = MEASURED // 2, MEASURED - SETTLED
-        return max(1, round((last[end] - last[begin]) / (end - begin)))
+def _measure(source: Source, body: Body) -> int | None:
+    """Return what one run of ``body`` takes in the long run, by simulating some of them."""
+    tasks = tuple(source.trips)
+    count = tuple(times * MEASURED for times in body.times)
+    few = source.small({task: n for task, n in zip(tasks, count, strict=True) if n})
+    ran = run(few, (Phase(body, tasks, count),), exact=False)
+    if ran is None:
+        return None
+    last: dict[int, Fraction] = {}
+    for i, (_, _, k) in run_of(few.rolled, ran.phases, 0).items():
+        done = Fraction(ran.timeline.times[few.problem.ops[i].name].done)
+        last[k] = max(last.get(k, Fraction(0)), done)
+    begin, end = MEASURED // 2, MEASURED - SETTLED
+    return max(1, round((last[end] - last[begin]) / (end - begin)))
 
 
-class _Reduced:
-    """Looks for few runs of every phase by which the whole is known."""
+class Reduced:
+    """Few runs of every phase by which all are known: ``ran``, ``left_out`` runs of each phase, and their repeats.
 
-    def __init__(self, workload: Workload, machine: Machine, rule: Rule, trips: dict[str, int], mix: Mix) -> None:
-        self.workload, self.machine, self.rule, self.trips, self.mix = workload, machine, rule, trips, mix
+    Raises
+    ------
+    NotALoopError
+        A phase does not repeat itself exactly.
+    """
 
-    def of(self, phases: Sequence[Phase]) -> Periodic:
-        runs = FIRST_RUNS
+    def __init__(self, source: Source, phases: Sequence[Phase]) -> None:
+        self.source, self.phases = source, phases
+        runs, periods = FIRST_RUNS, [1] * len(phases)
         while True:
-            whole_ = [phase.whole_runs for phase in phases]
-            keep = [self._few(phase, runs, 1) for phase in phases]
-            ran = self._run(phases, keep)
-            open_ = [
-                p for p, repeat in enumerate(ran.repeats) if repeat is None and keep[p] < whole_[p]
-            ]
-            if not open_:
+            keep = [_few(phase, runs, period) for phase, period in zip(phases, periods, strict=True)]
+            self.ran = self.run(keep)
+            known = [repeat.period if repeat else None for repeat in self.ran.repeats]
+            settled = all(
+                period is not None or k == phase.whole_runs for period, k, phase in zip(known, keep, phases, strict=True)
+            )
+            if settled and all((phase.whole_runs - k) % (period or 1) == 0 for period, k, phase in zip(known, keep, phases, strict=True)):
                 break
-            if runs >= MOST_RUNS:
-                raise NotALoopError(
-                    f"a body of {self._words(phases[open_[0]])} does not repeat itself within {runs} runs"
-                )
-            runs = min(2 * runs, MOST_RUNS)
-        periods = [1 if repeat is None else repeat.period for repeat in ran.repeats]
-        keep = [self._few(phase, runs, period) for phase, period in zip(phases, periods, strict=True)]
-        ran = self._run(phases, keep)
-        makespan: Moment = ran.timeline.makespan
-        stretches = []
-        for phase, few, repeat in zip(phases, keep, ran.repeats, strict=True):
-            out = phase.whole_runs - few
-            if out and (repeat is None or out % repeat.period):
-                raise NotALoopError(f"a body of {self._words(phase)} has no steady repeat")
-            if repeat is not None:
-                makespan += out // repeat.period * repeat.ticks
-            stretches.append(_stretch(phase, out, repeat))
-        self._verify(phases, keep, ran)
-        return Periodic(self.trips, ran, tuple(stretches), whole(Fraction(makespan)), self.mix)
+            if settled:
+                periods = [period or 1 for period in known]
+            elif runs < MOST_RUNS:
+                runs = min(runs * 3 // 2, MOST_RUNS)
+            else:
+                open_ = next(phase for phase, period in zip(phases, known, strict=True) if period is None)
+                words = " and ".join(f"{n} x {task}" for task, n in open_.times.items())
+                raise NotALoopError(f"a body of {words} does not repeat itself within {runs} runs")
+        self.keep = keep
 
-    def _few(self, phase: Phase, runs: int, period: int) -> int:
-        """Return how many whole runs to keep: about ``runs``, so that what is left out are whole periods and rings."""
-        unit = period * phase.body.schedule.unroll
-        out = max(0, phase.whole_runs - runs) // unit * unit
-        return phase.whole_runs - out
-
-    def _run(self, phases: Sequence[Phase], keep: Sequence[int]) -> Ran:
-        fewer = tuple(phase.shortened(phase.whole_runs - k) for phase, k in zip(phases, keep, strict=True))
-        counts = {
-            task: sum(phase.count[t] for phase in fewer) for t, task in enumerate(self.trips)
-        }
-        ran = run(small(self.workload, self.machine, self.rule, counts), fewer)
+    def run(self, keep: Sequence[int]) -> Ran:
+        """Return the plan with so many whole runs of every phase."""
+        fewer = tuple(phase.shortened(phase.whole_runs - k) for phase, k in zip(self.phases, keep, strict=True))
+        counts = {task: sum(phase.count[t] for phase in fewer) for t, task in enumerate(self.source.trips)}
+        ran = run(self.source.small(counts), fewer)
         if ran is None:
             raise NotALoopError("where phases meet, bytes are taken before they are free")
         return ran
 
-    def _verify(self, phases: Sequence[Phase], keep: Sequence[int], ran: Ran) -> None:
-        """One period more of every phase that repeats itself takes as much longer as its repeats say."""
-        more, expected = list(keep), Fraction(ran.timeline.makespan)
-        for p, (phase, repeat) in enumerate(zip(phases, ran.repeats, strict=True)):
-            if repeat is not None and keep[p] + repeat.period <= phase.whole_runs:
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Return the phases with what they leave out."""
+        found = []
+        for phase, keep, repeat in zip(self.phases, self.keep, self.ran.repeats, strict=True):
+            known = Repeat(0, 1, 0) if repeat is None else repeat
+            found.append(
+                Stretch(
+                    times=phase.times,
+                    count={task: n for task, n in zip(phase.tasks, phase.count, strict=True) if n},
+                    runs=phase.runs,
+                    interval_ticks=phase.body.schedule.ii_ticks,
+                    first=known.first,
+                    period=known.period,
+                    period_ticks=known.ticks,
+                    left_out=phase.whole_runs - keep,
+                )
+            )
+        return tuple(found)
+
+    def grown(self) -> list[Ran | None]:
+        """Return, for every phase that leaves runs out, the plan with one period more of it."""
+        found: list[Ran | None] = []
+        for p, (keep, repeat) in enumerate(zip(self.keep, self.ran.repeats, strict=True)):
+            if repeat is None or keep == self.phases[p].whole_runs:
+                found.append(None)
+            else:
+                more = list(self.keep)
                 more[p] += repeat.period
-                expected += repeat.ticks
-        if more != list(keep) and self._run(phases, more).timeline.makespan != expected:
-            raise CheckFailedError("a phase does not repeat itself as it did")
-
-    def _words(self, phase: Phase) -> str:
-        return " and ".join(f"{n} x {task}" for task, n in phase.times.items())
+                found.append(self.run(more))
+        return found
 
 
-def _stretch(phase: Phase, out: int, repeat: object) -> Stretch:
-    from hexloom.optimizer.periodic.repeat import Repeat
+def _few(phase: Phase, runs: int, period: int) -> int:
+    """Return how many whole runs to keep: at least ``runs``; what is left out are whole periods, and whole rings."""
+    unit = lcm(period, phase.body.schedule.unroll)
+    return phase.whole_runs - max(0, phase.whole_runs - runs) // unit * unit
 
-    known = repeat if isinstance(repeat, Repeat) else Repeat(0, 1, 0)
-    return Stretch(
-        phase.times, dict(zip(phase.tasks, phase.count, strict=True)), phase.runs, phase.body.schedule.ii_ticks,
-        known.first, known.period, known.ticks, out,
+
+def _finished(source: Source, reduced: Reduced, seed: int | None) -> PeriodicSchedule:
+    ran, stretches = reduced.ran, reduced.stretches()
+    makespan = whole(Fraction(ran.timeline.makespan) + sum(s.periods_left_out * Fraction(s.period_ticks) for s in stretches))
+    place = ran.small.rolled.place
+    more = []
+    for task, trips in source.trips.items():
+        n = ran.small.rolled.iterations[task]
+        more.append((tuple(i for i, at in enumerate(place) if at and at[0].task == task and at[1] == n // 2), trips - n))
+    rows = tuple(
+        BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail)
+        for b in whole_bounds(ran.small.problem, ran.small.rule, more)
+    )
+    return PeriodicSchedule(
+        name=source.workload.name,
+        tool=f"hexloom {version('hexloom')}",
+        machine=source.machine.name,
+        machine_digest=source.machine.digest(),
+        workload_digest=source.workload.digest(),
+        contention=source.rule,
+        seed=seed,
+        trips=source.trips,
+        stretches=stretches,
+        makespan=makespan,
+        lower_bound=rows[0].ticks,
+        bounds=rows,
+        baselines=baselines_of(source),
+        written=_written(source, ran, seed),
+        grown=tuple(None if more_ is None else _written(source, more_, seed) for more_ in reduced.grown()),
+    )
+
+
+def _written(source: Source, ran: Ran, seed: int | None) -> Schedule:
+    """Return the schedule of a plan with few iterations, as any other schedule."""
+    problem, rule = ran.small.problem, ran.small.rule
+    bounds = lower_bounds(problem, rule)
+    times = [ran.timeline.times[op.name] for op in problem.ops]
+    simulated = Simulated(
+        float(ran.timeline.makespan),
+        *(tuple(float(getattr(t, name)) for t in times) for name in ("start", "transfer_start", "done", "observed")),
+    )
+    found = Found((ran.decision, simulated), 0, 0, proven_infeasible=False, interrupted=False)
+    workload = source.cut(ran.small.rolled.iterations)
+    return finished(
+        ran.small.lowered, problem, source.rule, all_bounds(bounds, found), found, None,
+        baselines(problem, ran.small.lowered.loops, rule), workload, source.machine, seed, explained=False,
     )  # fmt: skip

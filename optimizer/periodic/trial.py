@@ -11,7 +11,7 @@ from hexloom.optimizer.errors import PlanError
 from hexloom.optimizer.lower import Lowered, lower
 from hexloom.optimizer.periodic.phases import Phase, Unrolled, handovers, run_of
 from hexloom.optimizer.periodic.repeat import Repeat, find_repeat
-from hexloom.optimizer.periodic.roll import NotALoopError, Rolled, roll
+from hexloom.optimizer.periodic.roll import NotALoopError, Rolled, parts_of_stages, roll
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.simulate import ExactTimeline, simulate
@@ -60,31 +60,43 @@ def iterations_of(workload: Workload, machine: Machine) -> dict[str, int]:
     return found
 
 
-def small(workload: Workload, machine: Machine, rule: Rule, iterations: Mapping[str, int]) -> Small:
-    """Return the tasks named in ``iterations``, with so many iterations of each.
+class Source:
+    """What the small workloads are made of."""
 
-    Raises
-    ------
-    NotALoopError
-        They are no loops, or what runs before them does not fit beside them.
-    """
-    lowered = lower(_cut(workload, machine, iterations, 0), machine, rule)
-    longer = lower(_cut(workload, machine, iterations, 1), machine, rule).problem
-    rolled = roll(lowered.problem, longer, dict(iterations), rule)
-    kept, room, strictly = _keep(rolled)
-    problem = lowered.problem.under(rule)
-    return Small(lowered, rolled, problem, acting_rule(problem, rule), kept, room, strictly)
+    def __init__(self, workload: Workload, machine: Machine, rule: Rule) -> None:
+        self.workload, self.machine, self.rule = workload, machine, rule
+        self.trips = iterations_of(workload, machine)
+        self._parts: dict[tuple[str, str], int] | None = None
 
+    def small(self, iterations: Mapping[str, int]) -> Small:
+        """Return the tasks named in ``iterations``, with so many iterations of each.
 
-def _cut(workload: Workload, machine: Machine, iterations: Mapping[str, int], more: int) -> Workload:
-    tasks = []
-    for task in workload.tasks:
-        for copy in range(task.copies):
-            name = task.name if task.copies == 1 else f"{task.name}.{copy}"
-            if name in iterations:
-                one = task.model_copy(update={"name": name, "copies": 1})
-                tasks.append(one.shortened(machine, iterations[name] + more))
-    return workload.model_copy(update={"tasks": tuple(tasks)})
+        Raises
+        ------
+        NotALoopError
+            They are no loops, or what runs before them does not fit beside them.
+        """
+        lowered = self._lowered(iterations, 0)
+        if self._parts is None:
+            self._parts = parts_of_stages(lowered.problem, self._lowered(iterations, 1).problem)
+        rolled = roll(lowered.problem, self._parts, dict(iterations), self.rule)
+        kept, room, strictly = _keep(rolled)
+        problem = lowered.problem.under(self.rule)
+        return Small(lowered, rolled, problem, acting_rule(problem, self.rule), kept, room, strictly)
+
+    def cut(self, iterations: Mapping[str, int]) -> Workload:
+        """Return the workload with the tasks named in ``iterations`` alone, so many iterations of each."""
+        tasks = []
+        for task in self.workload.tasks:
+            for copy in range(task.copies):
+                name = task.name if task.copies == 1 else f"{task.name}.{copy}"
+                if name in iterations:
+                    one = task.model_copy(update={"name": name, "copies": 1})
+                    tasks.append(one.shortened(self.machine, iterations[name]))
+        return self.workload.model_copy(update={"tasks": tuple(tasks)})
+
+    def _lowered(self, iterations: Mapping[str, int], more: int) -> Lowered:
+        return lower(self.cut({task: n + more for task, n in iterations.items()}), self.machine, self.rule)
 
 
 def _keep(rolled: Rolled) -> tuple[dict[int, int], int, bool]:
@@ -132,27 +144,17 @@ class Ran:
 
 def run(small_: Small, phases: Sequence[Phase], *, exact: bool = True) -> Ran | None:
     """Return the plan of ``phases``, begun one after the other as early as hand-overs of bytes allow; None if none does."""
-    best: tuple[int | Fraction, tuple[Phase, ...], Decision, Plan] | None = None
     for moved in handovers(phases):
         unrolled = Unrolled(small_.rolled, small_.problem, moved, small_.kept, strictly=small_.strictly)
         decision = unrolled.decision()
         try:
             plan = make_plan(small_.problem, decision)
-            makespan = simulate(small_.problem, plan, small_.rule, exact=False).makespan
+            timeline = simulate(small_.problem, plan, small_.rule, exact=exact)
         except PlanError:
             continue
-        if best is None or makespan < best[0]:
-            best = makespan, moved, decision, plan
-    if best is None:
-        return None
-    return again(small_, best[1], best[2], best[3], exact=exact)
-
-
-def again(small_: Small, phases: tuple[Phase, ...], decision: Decision, plan: Plan, *, exact: bool = True) -> Ran:
-    """Simulate a plan of phases that is known, and look for its repeats."""
-    timeline = simulate(small_.problem, plan, small_.rule, exact=exact)
-    repeats = tuple(_repeat(small_, phases, p, timeline) for p in range(len(phases))) if exact else ()
-    return Ran(small_, phases, decision, plan, timeline, repeats)
+        repeats = tuple(_repeat(small_, moved, p, timeline) for p in range(len(moved))) if exact else ()
+        return Ran(small_, moved, decision, plan, timeline, repeats)
+    return None
 
 
 def _repeat(small_: Small, phases: Sequence[Phase], p: int, timeline: ExactTimeline) -> Repeat | None:

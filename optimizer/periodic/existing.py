@@ -1,0 +1,65 @@
+"""What all iterations take today: every task alone with its loop, simulated until that repeats itself exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.ticks import whole
+from hexloom.optimizer.baselines import TaskAlone, baselines
+from hexloom.optimizer.periodic.repeat import find_repeat
+from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.simulate import simulate
+
+if TYPE_CHECKING:
+    from hexloom.formulations.ticks import Moment
+    from hexloom.optimizer.periodic.trial import Small, Source
+
+RUNS = (24, 48, 96)
+"""Iterations in which the repeat of a loop is looked for."""
+
+
+def baselines_of(source: Source) -> dict[str, Moment | None]:
+    """Return ``serial`` and ``existing`` in ticks; None where a loop does not fit, or does not repeat itself."""
+    serial, existing = Fraction(0), Fraction(0)
+    known = True
+    for task, trips in source.trips.items():
+        one = _alone(source.small({task: RUNS[0]}))
+        more = _alone(source.small({task: RUNS[0] + 1}))
+        each = Fraction(more.staged_ticks) - Fraction(one.staged_ticks)
+        serial += one.entry + one.staged_ticks + (trips - RUNS[0]) * each
+        loop = _loop_ticks(source, task, trips)
+        known = known and loop is not None
+        existing += one.entry + (loop or 0)
+    return {"serial": whole(serial), "existing": whole(existing) if known else None}
+
+
+def _alone(small: Small) -> TaskAlone:
+    return baselines(small.problem, small.lowered.loops, small.rule).tasks[0]
+
+
+def _loop_ticks(source: Source, task: str, trips: int) -> Moment | None:
+    """Return what today's loop of ``task`` alone takes for so many iterations."""
+    if source.small({task: RUNS[0]}).lowered.loops[0].one_stage_at_a_time:
+        short, longer = (_alone(source.small({task: n})).staged_ticks for n in (RUNS[0], RUNS[0] + 1))
+        return short + (trips - RUNS[0]) * (longer - short)
+    for runs in RUNS:
+        small = source.small({task: runs})
+        alone = baselines(small.problem, small.lowered.loops, small.rule, serial=False).tasks[0]
+        if alone.decision is None:
+            return None
+        part = small.problem.restricted(frozenset(op.name for op in small.problem.ops), task)
+        timeline = simulate(part, make_plan(part, alone.decision), small.rule)
+        places = {i: (at[0], 0, at[1]) for i, at in enumerate(small.rolled.place) if at is not None}
+        times = {i: timeline.times[small.problem.ops[i].name] for i in places}
+        reach = max((edge.distance for edge in small.rolled.loops[task].dependencies), default=0) + 1
+        repeat = find_repeat(times, places, runs - 1, 1, reach)
+        if repeat is None:
+            continue
+        rest = (trips - runs) % repeat.period
+        last = timeline.makespan
+        if rest:
+            few = source.small({task: runs + rest - repeat.period})
+            last = baselines(few.problem, few.lowered.loops, few.rule, serial=False).tasks[0].loop_ticks or 0
+        return last + (trips - runs - rest + (repeat.period if rest else 0)) // repeat.period * repeat.ticks
+    return None
