@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.ticks import Moment
-    from hexloom.optimizer.periodic.schedule import PeriodicSchedule
+    from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
     from hexloom.optimizer.schedule import Schedule
 
     Label = tuple[str, str, int, int]
@@ -111,81 +111,119 @@ def _parts(schedule: PeriodicSchedule) -> dict[tuple[str, str], int] | None:
 
 
 def _check_growth(schedule: PeriodicSchedule, k: int, grown: Schedule, report: Report) -> None:
-    stretch, parts, who = schedule.stretches[k], _parts(schedule), (f"stretch {k}",)
+    """Some time is in the steady state: before it the two are the same, from a period before it on the one repeats."""
+    parts, who = _parts(schedule), (f"stretch {k}",)
     if parts is None:
         report("grown", who, f"grown schedule {k} has other ops more than whole iterations")
         return
-    written = schedule.written
-    old, new = _labels(written, parts), _labels(grown, parts)
-
-    def later(label: Label) -> Label:
-        task, stage, part, iteration = label
-        return (task, stage, part, iteration if iteration == ONCE else iteration + stretch.advance.get(task, 0))
-
-    cut = _steady_from(schedule, k, old)
-    if cut is None:
-        report("grown", who, f"the written schedule does not hold two steady periods of stretch {k}")
-        return
-    rows_old = {old[row.op]: row for row in written.rows}
-    rows_new = {new[row.op]: row for row in grown.rows}
-    moved = {later(label): label for label in rows_old}
-    source: dict[Label, tuple[Label, bool]] = {}
-    for label, row in rows_new.items():
-        early = row.start < cut
-        of = label if early else moved.get(label)
-        if of not in rows_old:
-            report("grown", (row.op,), f"op {row.op!r} of grown schedule {k} repeats none of the written one")
+    growth = _Growth(schedule.written, grown, schedule.stretches[k], parts)
+    cuts = _run_starts(schedule, k, growth.old)
+    faults: list[tuple[str, tuple[str, ...], str]] = [
+        ("grown", who, f"the written schedule does not hold two periods of stretch {k}")
+    ]
+    for cut in cuts:
+        faults = growth.faults(cut)
+        if not faults:
             return
-        source[label] = of, early
-        shift = 0 if early else stretch.period_ticks
-        if [getattr(rows_old[of], f) + shift for f in TIMES] != [getattr(row, f) for f in TIMES]:
-            report("steady_time", (row.op,), f"op {row.op!r} does not run {shift} ticks after what it repeats")
-
-    def shifted(labels: set[Label], early: bool) -> set[Label]:
-        """Return who the op that repeats them has in their place: those before the cut are there once."""
-        return labels if early else {later(w) if rows_old[w].start >= cut - stretch.period_ticks else w for w in labels}
-
-    waits_old, waits_new = _waits(written, old), _waits(grown, new)
-    modes_old = {old[a.op]: (a.mode, a.units) for a in written.plan.assignments}
-    modes_new = {new[a.op]: (a.mode, a.units) for a in grown.plan.assignments}
-    for label, (of, early) in source.items():
-        name = rows_new[label].op
-        if waits_new[label] != shifted(waits_old[of], early):
-            report("steady_wait", (name,), f"op {name!r} does not wait for those whom what it repeats waits for")
-        if modes_new[label] != modes_old[of]:
-            report("steady_unit", (name,), f"op {name!r} runs in another mode or on other units than what it repeats")
-    _check_queues(written, grown, old, new, later, cut, report)
-    _check_addresses(written, grown, old, new, later, report)
+    for fault in faults:
+        report(*fault)
 
 
-def _steady_from(schedule: PeriodicSchedule, k: int, labels: dict[str, Label]) -> Moment | None:
-    """Return a time in the steady state of stretch ``k``: what starts a period earlier, or later, belongs to it.
-
-    That is the start of a run, a period after all that belongs to runs before ``first`` has started.
-    """
+def _run_starts(schedule: PeriodicSchedule, k: int, labels: dict[str, Label]) -> list[Moment]:
+    """Return when the runs of stretch ``k`` begin that come a period or more after its first steady one."""
     stretch = schedule.stretches[k]
     skipped: Counter[str] = Counter()
     for before in schedule.stretches[:k]:
         skipped.update({task: n - before.left_out * before.times[task] for task, n in before.count.items()})
     first: dict[int, Moment] = {}
-    transient: Moment = 0
     for row in schedule.written.rows:
         task, _, _, iteration = labels[row.op]
-        if task not in stretch.times or iteration == ONCE or iteration < skipped[task]:
-            if iteration == ONCE and _runs_first(schedule.written, row.op):
-                transient = max(transient, row.start)
-            continue
-        run = (iteration - skipped[task]) // stretch.times[task]
-        first[run] = min(first.get(run, row.start), row.start)
-        if run < stretch.first:
-            transient = max(transient, row.start)
+        if task in stretch.times and iteration != ONCE and iteration >= skipped[task]:
+            run = (iteration - skipped[task]) // stretch.times[task]
+            first[run] = min(first.get(run, row.start), row.start)
     runs = range(stretch.first + stretch.period, stretch.runs - stretch.left_out)
-    return next((first[r] for r in runs if r in first and first[r] - stretch.period_ticks > transient), None)
+    return [first[r] for r in runs if r in first]
 
 
-def _runs_first(schedule: Schedule, op: str) -> bool:
-    """Whether somebody depends on an op that runs once."""
-    return bool(schedule.problem.successors[schedule.problem.op_index[op]])
+class _Growth:
+    """``grown`` beside ``written``: whether it is that with one period more of a stretch."""
+
+    def __init__(
+        self, written: Schedule, grown: Schedule, stretch: Stretch, parts: dict[tuple[str, str], int]
+    ) -> None:
+        self.written, self.grown, self.stretch = written, grown, stretch
+        self.old, self.new = _labels(written, parts), _labels(grown, parts)
+        self.rows_old = {self.old[row.op]: row for row in written.rows}
+        self.rows_new = {self.new[row.op]: row for row in grown.rows}
+        self.moved = {self.later(label): label for label in self.rows_old}
+        self.waits_old, self.waits_new = _waits(written, self.old), _waits(grown, self.new)
+        self.modes_old = {self.old[a.op]: (a.mode, a.units) for a in written.plan.assignments}
+        self.modes_new = {self.new[a.op]: (a.mode, a.units) for a in grown.plan.assignments}
+
+    def later(self, label: Label) -> Label:
+        """Return the op that is to do a period later what the one of ``label`` does."""
+        task, stage, part, iteration = label
+        return (task, stage, part, iteration if iteration == ONCE else iteration + self.stretch.advance.get(task, 0))
+
+    def faults(self, cut: Moment) -> list[tuple[str, tuple[str, ...], str]]:
+        """Return what differs if the period is put in at ``cut``."""
+        found: list[tuple[str, tuple[str, ...], str]] = []
+        ticks = self.stretch.period_ticks
+        for label, row in self.rows_new.items():
+            early = row.start < cut
+            of = label if early else self.moved.get(label)
+            if of is None or of not in self.rows_old:
+                return [("grown", (row.op,), f"op {row.op!r} repeats none of the written schedule")]
+            shift = 0 if early else ticks
+            if [getattr(self.rows_old[of], f) + shift for f in TIMES] != [getattr(row, f) for f in TIMES]:
+                found.append(("steady_time", (row.op,), f"op {row.op!r} does not run {shift} ticks after what it repeats"))
+            waits = self.waits_old[of] if early else {self.later(w) for w in self.waits_old[of]}
+            if self.waits_new[label] != waits:
+                what = f"op {row.op!r} does not wait for those whom what it repeats waits for"
+                found.append(("steady_wait", (row.op,), what))
+            if self.modes_new[label] != self.modes_old[of]:
+                what = f"op {row.op!r} runs in another mode or on other units than what it repeats"
+                found.append(("steady_unit", (row.op,), what))
+        return found + self._queue_faults(cut) + self._address_faults()
+
+    def _queue_faults(self, cut: Moment) -> list[tuple[str, tuple[str, ...], str]]:
+        """Every queue is that of the written schedule up to the cut, and from a period before the cut on once more."""
+        found = []
+        queues = {
+            (q.engine, q.unit): [(self.old[e.op], e.action) for e in q.entries] for q in self.written.plan.queues
+        }
+        for queue in self.grown.plan.queues:
+            before = queues.pop((queue.engine, queue.unit), [])
+            after = [(self.new[e.op], e.action) for e in queue.entries]
+            rows = [self.rows_new[label] for label, _ in after]
+            at = [row.wait_start if action == "wait" else row.start for row, (_, action) in zip(rows, after, strict=True)]
+            early = next((i for i, moment in enumerate(at) if moment >= cut), len(at))
+            back = early - (len(after) - len(before))
+            moved = [(self.later(label), action) for label, action in before[max(back, 0) :]]
+            if back < 0 or after[:early] != before[:early] or after[early:] != moved:
+                name = f"{queue.engine}[{queue.unit}]"
+                found.append(("steady_queue", (name,), f"queue {name} does not go on as in the period before"))
+        for engine, unit in queues:
+            name = f"{engine}[{unit}]"
+            found.append(("steady_queue", (name,), f"queue {name} is gone with a period more"))
+        return found
+
+    def _address_faults(self) -> list[tuple[str, tuple[str, ...], str]]:
+        """Every buffer lies where the one that it repeats does; those that last lie where they did."""
+        known: dict[frozenset[Label], set[int]] = defaultdict(set)
+        for buffer in self.written.problem.buffers:
+            at = self.written.plan.addresses[buffer.name]
+            users = frozenset(self.old[name] for name in buffer.ops)
+            known[users].add(at)
+            known[frozenset(self.later(label) for label in users)].add(at)
+        found = []
+        for buffer in self.grown.problem.buffers:
+            at = self.grown.plan.addresses[buffer.name]
+            users = frozenset(self.new[name] for name in buffer.ops)
+            if at not in known[users] and self.written.plan.addresses.get(buffer.name) != at:
+                what = f"buffer {buffer.name!r} lies at {at} B, where what it repeats does not"
+                found.append(("steady_address", (buffer.name,), what))
+        return found
 
 
 def _waits(schedule: Schedule, labels: dict[str, Label]) -> dict[Label, set[Label]]:
@@ -193,56 +231,6 @@ def _waits(schedule: Schedule, labels: dict[str, Label]) -> dict[Label, set[Labe
     for wait in schedule.plan.waits:
         found[labels[wait.after]].add(labels[wait.before])
     return found
-
-
-def _check_queues(
-    written: Schedule,
-    grown: Schedule,
-    old: dict[str, Label],
-    new: dict[str, Label],
-    later: Callable[[Label], Label],
-    cut: Moment,
-    report: Report,
-) -> None:
-    """Every queue is that of the written schedule up to the cut, and from a period before the cut on once more."""
-    queues = {(q.engine, q.unit): [(old[e.op], e.action) for e in q.entries] for q in written.plan.queues}
-    rows = {row.op: row for row in grown.rows}
-    for queue in grown.plan.queues:
-        before = queues.pop((queue.engine, queue.unit), [])
-        after = [(new[e.op], e.action) for e in queue.entries]
-        at = [rows[e.op].wait_start if e.action == "wait" else rows[e.op].start for e in queue.entries]
-        early = next((i for i, moment in enumerate(at) if moment >= cut), len(at))
-        back = early - (len(after) - len(before))
-        moved = [(later(label), action) for label, action in before[max(back, 0) :]]
-        if back < 0 or after[:early] != before[:early] or after[early:] != moved:
-            name = f"{queue.engine}[{queue.unit}]"
-            report("steady_queue", (name,), f"queue {name} does not go on as in the period before")
-    for engine, unit in queues:
-        report("steady_queue", (f"{engine}[{unit}]",), f"queue {engine}[{unit}] is gone with a period more")
-
-
-def _check_addresses(
-    written: Schedule,
-    grown: Schedule,
-    old: dict[str, Label],
-    new: dict[str, Label],
-    later: Callable[[Label], Label],
-    report: Report,
-) -> None:
-    """Every buffer lies where the one that it repeats does; those that last lie where they did."""
-    known: dict[frozenset[Label], set[int]] = defaultdict(set)
-    lasting: dict[str, int] = {}
-    for buffer in written.problem.buffers:
-        at = written.plan.addresses[buffer.name]
-        users = frozenset(old[name] for name in buffer.ops)
-        known[users].add(at)
-        known[frozenset(later(label) for label in users)].add(at)
-        lasting[buffer.name] = at
-    for buffer in grown.problem.buffers:
-        at = grown.plan.addresses[buffer.name]
-        users = frozenset(new[name] for name in buffer.ops)
-        if at not in known.get(users, ()) and lasting.get(buffer.name) != at:
-            report("steady_address", (buffer.name,), f"buffer {buffer.name!r} lies at {at} B, where nothing lay before")
 
 
 def _check_makespan(schedule: PeriodicSchedule, report: Report) -> None:

@@ -78,7 +78,7 @@ def solve_periodic(
         The input is wrong.
     """
     machine = machine_of(workload, hw)
-    source = Source(workload, machine, rule_named(contention))
+    source = Source(workload, machine, rule_named(contention), FEW)
     mix = _mix(source, time_limit_s, seed)
     trips = list(source.trips.values())
     reduced = Reduced(source, phases_of(mix, tuple(source.trips), trips))
@@ -92,9 +92,6 @@ def solve_periodic(
 def _mix(source: Source, seconds: float, seed: int | None) -> Mix:
     """Return how often which body is to run."""
     started = time.monotonic()
-    few = next((task for task, count in source.trips.items() if count < 2 * FEW), None)
-    if few is not None:
-        raise NotALoopError(f"task {few!r} has {source.trips[few]} iterations, fewer than {2 * FEW}")
     base = source.small(dict.fromkeys(source.trips, FEW))
     loops = []
     for task in source.trips:

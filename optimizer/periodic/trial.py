@@ -61,12 +61,25 @@ def iterations_of(workload: Workload, machine: Machine) -> dict[str, int]:
 
 
 class Source:
-    """What the small workloads are made of."""
+    """What the small workloads are made of: all with one tick, that of all tasks with ``few`` iterations.
 
-    def __init__(self, workload: Workload, machine: Machine, rule: Rule) -> None:
+    Raises
+    ------
+    NotALoopError
+        Some task is not one loop, or has so few iterations that all of them can be looked at.
+    """
+
+    def __init__(self, workload: Workload, machine: Machine, rule: Rule, few: int) -> None:
         self.workload, self.machine, self.rule = workload, machine, rule
         self.trips = iterations_of(workload, machine)
-        self._parts: dict[tuple[str, str], int] | None = None
+        self.tick = workload.tick_us
+        short = next((task for task, count in self.trips.items() if count < 2 * few), None)
+        if short is not None:
+            raise NotALoopError(f"task {short!r} has {self.trips[short]} iterations, fewer than {2 * few}")
+        lowered = self._lowered(dict.fromkeys(self.trips, few), 0)
+        self.tick = lowered.problem.tick
+        longer = self._lowered(dict.fromkeys(self.trips, few), 1)
+        self._parts = parts_of_stages(lowered.problem, longer.problem)
 
     def small(self, iterations: Mapping[str, int]) -> Small:
         """Return the tasks named in ``iterations``, with so many iterations of each.
@@ -77,8 +90,6 @@ class Source:
             They are no loops, or what runs before them does not fit beside them.
         """
         lowered = self._lowered(iterations, 0)
-        if self._parts is None:
-            self._parts = parts_of_stages(lowered.problem, self._lowered(iterations, 1).problem)
         rolled = roll(lowered.problem, self._parts, dict(iterations), self.rule)
         kept, room, strictly = _keep(rolled)
         problem = lowered.problem.under(self.rule)
@@ -93,7 +104,7 @@ class Source:
                 if name in iterations:
                     one = task.model_copy(update={"name": name, "copies": 1})
                     tasks.append(one.shortened(self.machine, iterations[name]))
-        return self.workload.model_copy(update={"tasks": tuple(tasks)})
+        return self.workload.model_copy(update={"tasks": tuple(tasks), "tick_us": self.tick})
 
     def _lowered(self, iterations: Mapping[str, int], more: int) -> Lowered:
         return lower(self.cut({task: n + more for task, n in iterations.items()}), self.machine, self.rule)
