@@ -23,12 +23,15 @@ from hexloom.formulations.periodic.loop import Dependency, Loop, LoopBuffer, Loo
 from hexloom.formulations.periodic.modulo import modulo_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hexloom.formulations.periodic.schedule import ModuloSchedule
 
 MOST_OPS, MOST_TIMES, MOST_BODIES = 200, 8, 64
 """Of a body: its ops, and iterations of one loop in it. Of a mix: the bodies in question, those with the fewest ops."""
+
+FINE = 10**6
+"""Parts of a tick: of mixes that take equally long, that of the smallest bodies is preferred."""
 
 BODY_SHARE, LEAST_BODY_S = 0.25, 0.05
 """For the interval of one body: part of the time that is left, and seconds at least."""
@@ -98,7 +101,7 @@ class Mix:
     complete: bool
 
 
-Measure = Callable[[Body], "int | None"]
+Measure = Callable[[Body], "Fraction | None"]
 """Ticks that one run of a body takes in the long run, by the simulator; None where it can have no plan."""
 
 
@@ -136,7 +139,7 @@ def best_mix(
         For all bodies; every loop alone is looked at whatever that takes, and then at least one body more.
     """
     budget = Budget(seconds, counted=seed is not None)
-    costs = _least(loops, candidates(loops, trips))
+    costs: dict[tuple[int, ...], Fraction | int] = dict(_least(loops, candidates(loops, trips)))
     bodies, known = len(costs), dict[tuple[int, ...], Body]()
     alone = [tuple(int(t == one) for t in range(len(loops))) for one in range(len(loops))]
     with Guard(lazy=True) as guard:
@@ -161,7 +164,7 @@ def best_mix(
             if times in costs:
                 look_at(times)
         while True:
-            in_time = budget.left > 0
+            in_time = budget.left > 0 or len(known) <= len(loops)
             answer = _master({t: cost for t, cost in costs.items() if in_time or t in known}, trips)
             if answer is None:
                 return None
@@ -184,11 +187,13 @@ def _least(loops: Sequence[Loop], found: Sequence[tuple[int, ...]]) -> dict[tupl
 
 
 def _master(
-    costs: dict[tuple[int, ...], int], trips: Sequence[int]
+    costs: Mapping[tuple[int, ...], Fraction | int], trips: Sequence[int]
 ) -> tuple[Fraction, dict[tuple[int, ...], Fraction]] | None:
     columns = list(costs)
+    fine = [round(costs[times] * FINE) + sum(times) ** 2 for times in columns]
     rows = [({b: times[t] for b, times in enumerate(columns) if times[t]}, count) for t, count in enumerate(trips)]
-    best = minimise([costs[times] for times in columns], rows)
+    best = minimise(fine, rows)
     if best is None:
         return None
-    return best.value, {times: runs for times, runs in zip(columns, best.variables, strict=True) if runs}
+    used = {times: runs for times, runs in zip(columns, best.variables, strict=True) if runs}
+    return sum((costs[times] * runs for times, runs in used.items()), Fraction(0)), used

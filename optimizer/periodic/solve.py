@@ -25,7 +25,7 @@ from hexloom.optimizer.errors import CheckFailedError
 from hexloom.optimizer.finish import all_bounds, finished
 from hexloom.optimizer.periodic.check import check_periodic_schedule
 from hexloom.optimizer.periodic.existing import baselines_of
-from hexloom.optimizer.periodic.phases import Phase, phases_of, run_of
+from hexloom.optimizer.periodic.phases import Phase, phases_of
 from hexloom.optimizer.periodic.repeat import Repeat
 from hexloom.optimizer.periodic.roll import NotALoopError
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 FEW = 16
 """Iterations from which bodies are rolled."""
 
-MEASURED, SETTLED = 16, 5
-"""Runs of a body by which it is compared with others, and how many of the last of them do not count."""
+MEASURED = (12, 24, 40)
+"""Runs of a body in which its repeat is looked for when it is compared with others."""
 
-FIRST_RUNS, MOST_RUNS = 14, 200
+FIRST_RUNS, MOST_RUNS = 14, 96
 """Runs of a phase in which its repeat is looked for: at first, and at most."""
 
 MIX_SHARE = 0.7
@@ -105,20 +105,19 @@ def _mix(source: Source, seconds: float, seed: int | None) -> Mix:
     return found
 
 
-def _measure(source: Source, body: Body) -> int | None:
-    """Return what one run of ``body`` takes in the long run, by simulating some of them."""
+def _measure(source: Source, body: Body) -> Fraction | None:
+    """Return what one run of ``body`` takes once it repeats itself; None if it does not, or has no plan."""
     tasks = tuple(source.trips)
-    count = tuple(times * MEASURED for times in body.times)
-    few = source.small({task: n for task, n in zip(tasks, count, strict=True) if n})
-    ran = run(few, (Phase(body, tasks, count),), exact=False)
-    if ran is None:
-        return None
-    last: dict[int, Fraction] = {}
-    for i, (_, _, k) in run_of(few.rolled, ran.phases, 0).items():
-        done = Fraction(ran.timeline.times[few.problem.ops[i].name].done)
-        last[k] = max(last.get(k, Fraction(0)), done)
-    begin, end = MEASURED // 2, MEASURED - SETTLED
-    return max(1, round((last[end] - last[begin]) / (end - begin)))
+    for runs in MEASURED:
+        count = tuple(times * runs for times in body.times)
+        few = source.small({task: n for task, n in zip(tasks, count, strict=True) if n})
+        ran = run(few, (Phase(body, tasks, count),))
+        if ran is None:
+            return None
+        repeat = ran.repeats[0]
+        if repeat is not None:
+            return Fraction(repeat.ticks) / repeat.period
+    return None
 
 
 class Reduced:
