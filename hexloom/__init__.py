@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from hexloom.optimizer.check import check_schedule
     from hexloom.optimizer.errors import HexloomError, InvalidInputError
     from hexloom.optimizer.pack import PackResult, pack
+    from hexloom.optimizer.periodic.check import check_periodic_schedule
+    from hexloom.optimizer.periodic.schedule import PeriodicSchedule
+    from hexloom.optimizer.periodic.solve import solve_periodic
     from hexloom.optimizer.pipeline.decide import check_pipeline
     from hexloom.optimizer.pipeline.model import Pipeline
     from hexloom.optimizer.schedule import Schedule
@@ -29,6 +32,7 @@ __all__ = [
     "InvalidInputError",
     "Machine",
     "PackResult",
+    "PeriodicSchedule",
     "Pipeline",
     "Problem",
     "Result",
@@ -38,12 +42,14 @@ __all__ = [
     "WhatIf",
     "Workload",
     "__version__",
+    "check_periodic_schedule",
     "check_pipeline",
     "check_schedule",
     "list_hw",
     "load_hw",
     "pack",
     "solve",
+    "solve_periodic",
     "tune",
     "what_if",
 ]
@@ -54,6 +60,7 @@ _HOMES = {
     "InvalidInputError": "hexloom.optimizer.errors",
     "Machine": "hexloom.hwmodels",
     "PackResult": "hexloom.optimizer.pack",
+    "PeriodicSchedule": "hexloom.optimizer.periodic.schedule",
     "Pipeline": "hexloom.optimizer.pipeline.model",
     "Problem": "hexloom.formulations.problem",
     "Result": "hexloom.optimizer.solve",
@@ -62,12 +69,14 @@ _HOMES = {
     "Tuned": "hexloom.optimizer.tune.report",
     "WhatIf": "hexloom.optimizer.what_if",
     "Workload": "hexloom.optimizer.workload",
+    "check_periodic_schedule": "hexloom.optimizer.periodic.check",
     "check_pipeline": "hexloom.optimizer.pipeline.decide",
     "check_schedule": "hexloom.optimizer.check",
     "list_hw": "hexloom.hwmodels",
     "load_hw": "hexloom.hwmodels",
     "pack": "hexloom.optimizer.pack",
     "solve": "hexloom.optimizer.solve",
+    "solve_periodic": "hexloom.optimizer.periodic.solve",
     "tune": "hexloom.optimizer.tune.search",
     "what_if": "hexloom.optimizer.what_if",
 }

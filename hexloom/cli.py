@@ -37,6 +37,7 @@ from hexloom.optimizer.schedule import Schedule, write_whole
 from hexloom.optimizer.solve import Result, solve
 from hexloom.optimizer.what_if import what_if
 from hexloom.optimizer.workload import Workload, read_data, read_text, wrong_kind
+from hexloom.periodic_command import check_loops, is_periodic, solve_loops, why_loops
 from hexloom.talk import BAD_INPUT, CHECK_FAILED, DONE, INFEASIBLE, NO_PLAN, check_folder, say, seconds, tell
 from hexloom.tune_command import tune_command
 
@@ -115,6 +116,9 @@ def solve_command(
     contention: Annotated[
         str, typer.Option(help="Rule for shared channels: fluid, rigid, none, proportional or priority.")
     ] = "fluid",
+    formulation: Annotated[
+        str, typer.Option(help="auto, flat (every op on its own) or periodic (loops of thousands of tiles).")
+    ] = "auto",
     ask_what_if: Annotated[
         bool, typer.Option("--what-if", help="Solve again with more and less of everything, a fifth of the limit each.")
     ] = False,
@@ -132,6 +136,17 @@ def solve_command(
         raise InvalidInputError(f"--hw {hw!r}: {source} is a problem in ticks, which needs no machine; drop it")
     if out is not None and not to_stdout:
         check_folder(out)
+    flat_only = ask_what_if or prove_twice
+    if flat_only and formulation == "periodic":
+        raise InvalidInputError("--what-if and --prove-twice are for --formulation flat; drop one of them")
+    why = None if flat_only and formulation == "auto" else why_loops(work, hw, formulation, contention)
+    if why is not None and isinstance(work, Workload):
+        answer = solve_loops(work, hw, out, limit, contention, seed, why, as_json=as_json)
+        if isinstance(answer, int):
+            return answer
+        if formulation == "periodic":
+            raise InvalidInputError(f"--formulation periodic: {answer}; use --formulation flat")
+        tell(f"not as loops: {answer}")
     started = time.monotonic()
 
     def progress(makespan: Fraction, bound: Fraction) -> None:
@@ -210,6 +225,8 @@ def check_command(
     data = read_data(source)
     if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.pipeline/"):
         return _check_pipeline(source, data, limit, as_json)
+    if is_periodic(data):
+        return check_loops(source, data, as_json=as_json)
     schedule = _schedule(source, data)
     violations = check_schedule(schedule)
     if as_json:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import Problem
 from hexloom.optimizer.infeasibility import Infeasibility
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.schedule import Schedule
 from hexloom.optimizer.what_if import WhatIf
@@ -19,6 +20,7 @@ FILES: dict[str, type[BaseModel]] = {
     "workload": Workload,
     "problem": Problem,
     "schedule": Schedule,
+    "periodic_schedule": PeriodicSchedule,
     "infeasibility": Infeasibility,
     "what_if": WhatIf,
     "pipeline": Pipeline,

@@ -34,6 +34,7 @@ READERS = {
     "workload": "`hexloom solve` reads it",
     "problem": "`hexloom solve` reads it",
     "schedule": "`hexloom check` reads it",
+    "periodic_schedule": "`hexloom check` reads it; C tables with loops are not written yet",
     "pipeline": "`hexloom check` reads it",
     "machine": "give it as --hw",
 }

@@ -82,19 +82,38 @@ def lower_bounds(loop: Loop) -> tuple[RateBound, ...]:
     return tuple(sorted(found, key=lambda bound: -bound.ticks))
 
 
+def shares_of(loop: Loop) -> dict[tuple[str, ...], Fraction]:
+    """Return the ticks that an iteration asks of every engine, pinned unit and channel: side by side they add up."""
+    parts = (*_engines(loop), *_channels(loop))
+    return {bound.bottleneck: bound.ticks for bound in parts if bound.ticks > 0 and "gangs" not in bound.bottleneck}
+
+
+def recurrence_ticks(loop: Loop) -> Fraction:
+    """Return the ticks between iterations that cycles of dependencies and rings ask for."""
+    return max((bound.ticks for bound in _recurrence(loop, worst_cycle(loop, arcs_of(loop)))), default=Fraction(0))
+
+
 def least_ii(bounds: Sequence[RateBound]) -> int:
     """Return the smallest interval in whole ticks that ``bounds`` leave."""
     return max((bound.ii_ticks for bound in bounds), default=1)
 
 
 def _engines(loop: Loop) -> Iterator[RateBound]:
-    """Units times ticks of an engine, over its units; and of every unit what is fixed to it."""
+    """Units times ticks of an engine, over its units; and of every unit what is fixed to it.
+
+    Ops on all units part the time of every other op there: it has to fit between two of them.
+    """
     for engine in loop.engines:
         uses = [use for op in loop.ops for use in op.uses if use.engine == engine.name]
         work = sum(use.units * use.ticks for use in uses)
         share = f" over {engine.units} units" if engine.units > 1 else ""
         detail = f"{engine.name}: {work} ticks of work{share}"
         yield RateBound("engine", Fraction(work, engine.units), (engine.name,), detail)
+        gangs = sum(use.ticks for use in uses if use.units == engine.units)
+        longest = max((use.ticks for use in uses if use.units < engine.units), default=0)
+        if gangs and longest:
+            detail = f"{engine.name}: {gangs} ticks on all units, and {longest} between two of them on some"
+            yield RateBound("engine", Fraction(gangs + longest), (engine.name, "gangs"), detail)
         pinned: dict[int, int] = {}
         for use in uses:
             for unit in use.unit_ids or ():

@@ -1,7 +1,7 @@
 """Loops that run side by side: bodies with so many iterations of each, and how often each body runs.
 
-The master problem: minimise the sum of ``cost_b z_b`` so that every loop gets its iterations. A body that was not looked
-at yet stands with a lower bound on its interval, so the optimum is optimistic; a body that it uses gets a modulo
+The master problem: minimise the sum of ``cost_b z_b`` so that every loop gets its iterations. A body that was not
+looked at yet stands with a lower bound on its interval, so the optimum is optimistic; a body that it uses gets a modulo
 schedule, and what the simulator says that a run of it takes: where ops slow each other, that is more than the interval.
 It ends when the optimum uses none that was not looked at. A body of one loop alone is one of those in question: whether
 to run side by side comes out by itself.
@@ -13,12 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from math import ceil
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.exact_lp import minimise
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.limit import Budget
-from hexloom.formulations.periodic.bounds import impossible, least_ii, lower_bounds
+from hexloom.formulations.periodic.bounds import impossible, recurrence_ticks, shares_of
 from hexloom.formulations.periodic.loop import Dependency, Loop, LoopBuffer, LoopOp, LoopUser
 from hexloom.formulations.periodic.modulo import modulo_schedule
 
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
 MOST_OPS, MOST_TIMES, MOST_BODIES = 200, 8, 64
 """Of a body: its ops, and iterations of one loop in it. Of a mix: the bodies in question, those with the fewest ops."""
 
+MOST_LOOKED = 24
+"""Bodies that get a modulo schedule; those that the optimum asks for come first."""
+
 FINE = 10**6
 """Parts of a tick: of mixes that take equally long, that of the smallest bodies is preferred."""
 
-BODY_SHARE, LEAST_BODY_S = 0.25, 0.05
-"""For the interval of one body: part of the time that is left, and seconds at least."""
+BODY_SHARE, LEAST_BODY_S, MEASURE_S = 0.25, 0.05, 0.2
+"""For the interval of one body: part of the time that is left, and seconds at least; what measuring it counts for."""
 
 
 def copy_name(name: str, copy: int) -> str:
@@ -108,7 +112,9 @@ Measure = Callable[[Body], "Fraction | None"]
 def candidates(loops: Sequence[Loop], trips: Sequence[int]) -> list[tuple[int, ...]]:
     """Return the numbers of iterations in question, small bodies first; a loop alone runs 1 to ``MOST_TIMES`` times."""
     sizes = [len(loop.ops) for loop in loops]
-    ranges = [range(min(MOST_TIMES, MOST_OPS // size or 1, count) + 1) for size, count in zip(sizes, trips, strict=True)]
+    ranges = [
+        range(min(MOST_TIMES, MOST_OPS // size or 1, count) + 1) for size, count in zip(sizes, trips, strict=True)
+    ]
     found = [
         times
         for times in product(*ranges)
@@ -129,7 +135,7 @@ def best_mix(
     seed: int | None = None,
     workers: int = 2,
 ) -> Mix | None:
-    """Return the mix of bodies that needs the fewest ticks for ``trips`` iterations of every loop; None if there is none.
+    """Return the mix of bodies with the fewest ticks for ``trips`` iterations of every loop; None if there is none.
 
     Parameters
     ----------
@@ -139,7 +145,7 @@ def best_mix(
         For all bodies; every loop alone is looked at whatever that takes, and then at least one body more.
     """
     budget = Budget(seconds, counted=seed is not None)
-    costs: dict[tuple[int, ...], Fraction | int] = dict(_least(loops, candidates(loops, trips)))
+    costs = _least(loops, candidates(loops, trips))
     bodies, known = len(costs), dict[tuple[int, ...], Body]()
     alone = [tuple(int(t == one) for t in range(len(loops))) for one in range(len(loops))]
     with Guard(lazy=True) as guard:
@@ -147,9 +153,9 @@ def best_mix(
         def look_at(times: tuple[int, ...]) -> None:
             left = max(LEAST_BODY_S, budget.left * BODY_SHARE)
             loop = side_by_side(loops, times)
-            found = modulo_schedule(loop, left, seed=seed, workers=workers, shortest=False, guard=guard).schedule
+            found = modulo_schedule(loop, left, seed=seed, workers=workers, prove=False, guard=guard).schedule
             if seed is not None:
-                budget.spend(left)
+                budget.spend(left + MEASURE_S)
             cost = None
             if found is not None:
                 known[times] = Body(times, loop, found)
@@ -163,8 +169,9 @@ def best_mix(
         for times in alone:
             if times in costs:
                 look_at(times)
+        looked = len(loops)
         while True:
-            in_time = budget.left > 0 or len(known) <= len(loops)
+            in_time = (budget.left > 0 and looked < MOST_LOOKED) or looked == len(loops)
             answer = _master({t: cost for t, cost in costs.items() if in_time or t in known}, trips)
             if answer is None:
                 return None
@@ -174,15 +181,22 @@ def best_mix(
                 runs = tuple((known[times], runs) for times, runs in used.items())
                 return Mix(runs, value, bodies, len(known), in_time)
             look_at(asked)
+            looked += 1
 
 
-def _least(loops: Sequence[Loop], found: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
-    """Return a lower bound on the interval of every body that can run at all."""
-    costs = {}
+def _least(loops: Sequence[Loop], found: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Fraction | int]:
+    """Return a lower bound on the interval of every body, none for loops that cannot run at all."""
+    if any(impossible(loop) is not None for loop in loops):
+        return {}
+    shares, cycles = [shares_of(loop) for loop in loops], [recurrence_ticks(loop) for loop in loops]
+    costs: dict[tuple[int, ...], Fraction | int] = {}
     for times in found:
-        body = side_by_side(loops, times)
-        if impossible(body) is None:
-            costs[times] = least_ii(lower_bounds(body))
+        asked: list[Fraction] = [n * cycle for n, cycle in zip(times, cycles, strict=True)]
+        for what in {what for share in shares for what in share}:
+            asked.append(
+                sum((n * share.get(what, Fraction(0)) for n, share in zip(times, shares, strict=True)), Fraction(0))
+            )
+        costs[times] = max(1, ceil(max(asked)))
     return costs
 
 

@@ -137,8 +137,7 @@ class _Lists:
             placed = np.fromiter(self.starts, dtype=np.int64)
             at = np.fromiter(self.starts.values(), dtype=np.int64)
             after, before = int((at + self.paths[placed, i]).max()), int((at - self.paths[i, placed]).min())
-            low = after if after > NEVER // 2 else min(low, before)
-            high = before
+            low, high = max(after, min(low, before)), before
         return low, min(high, low + self.ii - 1)
 
     def put(self, i: int, low: int, high: int) -> bool:
@@ -210,9 +209,7 @@ def _asks(loop: Loop, i: int) -> Iterable[_Ask]:
             yield _Ask(pull.channel, mode.latency_ticks, pull.rate, None, False)
 
 
-def _candidates(
-    low: int, high: int, ii: int, asks: Iterable[_Ask], held: dict[str, list[_Hold]]
-) -> list[int]:
+def _candidates(low: int, high: int, ii: int, asks: Iterable[_Ask], held: dict[str, list[_Hold]]) -> list[int]:
     """Return the starts worth a try: the first one, and those at which something is released."""
     ends = {low} | {low + (hold.slot + hold.ticks - low) % ii for ask in asks for hold in held[ask.what]}
     return sorted(start for start in ends if start <= high)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MANY = 16
 """From so many open intervals on they are first refuted together."""
 
+GOOD = 0.05
+"""Above its bound by at most this part an interval is good where nothing is to be proven."""
+
 LEAST_S = 0.01
 """For any question to the solver."""
 
@@ -93,6 +96,7 @@ def modulo_schedule(
     seed: int | None = None,
     workers: int = 2,
     shortest: bool = True,
+    prove: bool = True,
     guard: Guard | None = None,
 ) -> ModuloResult:
     """Return the modulo schedule of ``loop`` with the smallest interval that ``seconds`` allow to find.
@@ -103,6 +107,8 @@ def modulo_schedule(
         With a seed the search is deterministic: one worker, and ``seconds`` are the solver's own.
     shortest
         Whether to look for the shortest iteration once the interval is known.
+    prove
+        Whether to refute smaller intervals; without it the first good schedule will do.
     guard
         The process to solve in; None starts one.
     """
@@ -110,9 +116,9 @@ def modulo_schedule(
     if reason is not None:
         return ModuloResult("INFEASIBLE", None, 1, (), (), reason)
     if guard is not None:
-        return _Search(loop, seconds, seed, workers, guard).run(shortest)
+        return _Search(loop, seconds, seed, workers, guard).run(shortest and prove, prove)
     with Guard(lazy=True) as own:
-        return _Search(loop, seconds, seed, workers, own).run(shortest)
+        return _Search(loop, seconds, seed, workers, own).run(shortest and prove, prove)
 
 
 def length_of(loop: Loop, schedule: ModuloSchedule) -> int:
@@ -142,13 +148,16 @@ class _Search:
         """The interval that is found, or the first that is not looked at."""
         return self.last + 1 if self.best is None else self.best.ii_ticks
 
-    def run(self, shortest: bool) -> ModuloResult:
+    def run(self, shortest: bool, prove: bool) -> ModuloResult:
         """Refute from below for half of the time, improve from above for half of the rest, then refute again."""
-        self._list_until_found()
-        self._refute_many(self.seconds / 5)
-        self._refute(self.seconds / 2)
-        self._improve(self.budget.left / 2)
-        self._refute(0.0)
+        self._list_until_found(at_last=not prove)
+        if prove:
+            self._refute_many(self.seconds / 5)
+            self._refute(self.seconds / 2)
+        if prove or self.upper - self.lower > self.lower * GOOD:
+            self._improve(self.budget.left / 2)
+        if prove:
+            self._refute(0.0)
         status: Literal["OPTIMAL", "FEASIBLE", "INFEASIBLE", "UNKNOWN"]
         length, proven, reason = 0, False, ""
         if self.best is not None:
@@ -168,10 +177,10 @@ class _Search:
             status, self.best, self.lower, self.bounds, tuple(self.attempts), reason, length, length_proven=proven
         )
 
-    def _list_until_found(self) -> None:
-        """Take the first interval at which a list schedule succeeds, in growing steps."""
-        step, ii = 1, self.lower
-        while self.best is None and self.budget.left > 0:
+    def _list_until_found(self, *, at_last: bool) -> None:
+        """Take the first interval at which a list schedule succeeds, in growing steps; ``at_last``: even late."""
+        step, ii = max(1, self.lower // 64) if at_last else 1, self.lower
+        while self.best is None and (at_last or self.budget.left > 0):
             self.best = list_schedule(self.loop, ii)
             if self.best is not None:
                 self.attempts.append(Attempt(ii, "FEASIBLE", "list"))

@@ -7,13 +7,14 @@ The smallest head and tail on an engine are those of the few iterations.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.bound import Bound
 from hexloom.formulations.heads_tails import Grid, engine_demands, heads_and_tails
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from hexloom.formulations.problem import Problem, Rule
 
 NAME = "all_iterations"

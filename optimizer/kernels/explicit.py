@@ -71,9 +71,7 @@ class Explicit(KernelSpec):
 
     def shortened(self, machine: Machine, iterations: int) -> Self:
         """Return the task with so many repetitions of its loop."""
-        items = (
-            item.model_copy(update={"count": iterations}) if isinstance(item, Loop) else item for item in self.ops
-        )
+        items = (item.model_copy(update={"count": iterations}) if isinstance(item, Loop) else item for item in self.ops)
         return self.model_copy(update={"ops": tuple(items)})
 
 

@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from hexloom.optimizer.schedule import Schedule
 
     Label = tuple[str, str, int, int]
+    Fault = tuple[str, tuple[str, ...], str]
     Report = Callable[[str, tuple[str, ...], str], None]
 
 TIMES = ("start", "end", "transfer_start", "done", "wait_start", "observed")
+
+UNSTEADY = ("grown", "steady_time", "steady_wait", "steady_unit", "steady_queue", "steady_address")
+"""Kinds of violations that say that a schedule with a period more is not the written one with its steady state."""
 
 ONCE = -1
 """The iteration of what runs once."""
@@ -56,7 +60,7 @@ def check_periodic_schedule(schedule: PeriodicSchedule) -> list[Violation]:
 
 
 def _check_counts(schedule: PeriodicSchedule, report: Report) -> None:
-    """The stretches have all iterations, and what one leaves out are whole periods that another file shows."""
+    """Report where stretches lack iterations, or leave out what is no whole period that a grown schedule shows."""
     if len(schedule.grown) != len(schedule.stretches):
         report("grown", (), f"there are {len(schedule.stretches)} stretches, but {len(schedule.grown)} grown schedules")
         return
@@ -69,8 +73,8 @@ def _check_counts(schedule: PeriodicSchedule, report: Report) -> None:
             report(
                 "left_out",
                 (f"stretch {k}",),
-                f"stretch {k} leaves out {stretch.left_out} runs: whole periods of {stretch.period}, and a grown schedule "
-                "if it leaves any out",
+                f"stretch {k} leaves out {stretch.left_out} runs: "
+                f"these must be whole periods of {stretch.period}, with a grown schedule if there are any",
             )
         short = [
             task for task, times in stretch.times.items() if times * (stretch.left_out) > stretch.count.get(task, 0)
@@ -111,16 +115,14 @@ def _parts(schedule: PeriodicSchedule) -> dict[tuple[str, str], int] | None:
 
 
 def _check_growth(schedule: PeriodicSchedule, k: int, grown: Schedule, report: Report) -> None:
-    """Some time is in the steady state: before it the two are the same, from a period before it on the one repeats."""
+    """Report what differs, unless at some time a period can be put in: the two are the same before, and after it."""
     parts, who = _parts(schedule), (f"stretch {k}",)
     if parts is None:
         report("grown", who, f"grown schedule {k} has other ops more than whole iterations")
         return
     growth = _Growth(schedule.written, grown, schedule.stretches[k], parts)
     cuts = _run_starts(schedule, k, growth.old)
-    faults: list[tuple[str, tuple[str, ...], str]] = [
-        ("grown", who, f"the written schedule does not hold two periods of stretch {k}")
-    ]
+    faults: list[Fault] = [("grown", who, f"the written schedule does not hold two periods of stretch {k}")]
     for cut in cuts:
         faults = growth.faults(cut)
         if not faults:
@@ -148,9 +150,7 @@ def _run_starts(schedule: PeriodicSchedule, k: int, labels: dict[str, Label]) ->
 class _Growth:
     """``grown`` beside ``written``: whether it is that with one period more of a stretch."""
 
-    def __init__(
-        self, written: Schedule, grown: Schedule, stretch: Stretch, parts: dict[tuple[str, str], int]
-    ) -> None:
+    def __init__(self, written: Schedule, grown: Schedule, stretch: Stretch, parts: dict[tuple[str, str], int]) -> None:
         self.written, self.grown, self.stretch = written, grown, stretch
         self.old, self.new = _labels(written, parts), _labels(grown, parts)
         self.rows_old = {self.old[row.op]: row for row in written.rows}
@@ -165,9 +165,9 @@ class _Growth:
         task, stage, part, iteration = label
         return (task, stage, part, iteration if iteration == ONCE else iteration + self.stretch.advance.get(task, 0))
 
-    def faults(self, cut: Moment) -> list[tuple[str, tuple[str, ...], str]]:
+    def faults(self, cut: Moment) -> list[Fault]:
         """Return what differs if the period is put in at ``cut``."""
-        found: list[tuple[str, tuple[str, ...], str]] = []
+        found: list[Fault] = []
         ticks = self.stretch.period_ticks
         for label, row in self.rows_new.items():
             early = row.start < cut
@@ -176,7 +176,9 @@ class _Growth:
                 return [("grown", (row.op,), f"op {row.op!r} repeats none of the written schedule")]
             shift = 0 if early else ticks
             if [getattr(self.rows_old[of], f) + shift for f in TIMES] != [getattr(row, f) for f in TIMES]:
-                found.append(("steady_time", (row.op,), f"op {row.op!r} does not run {shift} ticks after what it repeats"))
+                found.append(
+                    ("steady_time", (row.op,), f"op {row.op!r} does not run {shift} ticks after what it repeats")
+                )
             waits = self.waits_old[of] if early else {self.later(w) for w in self.waits_old[of]}
             if self.waits_new[label] != waits:
                 what = f"op {row.op!r} does not wait for those whom what it repeats waits for"
@@ -186,17 +188,17 @@ class _Growth:
                 found.append(("steady_unit", (row.op,), what))
         return found + self._queue_faults(cut) + self._address_faults()
 
-    def _queue_faults(self, cut: Moment) -> list[tuple[str, tuple[str, ...], str]]:
+    def _queue_faults(self, cut: Moment) -> list[Fault]:
         """Every queue is that of the written schedule up to the cut, and from a period before the cut on once more."""
-        found = []
-        queues = {
-            (q.engine, q.unit): [(self.old[e.op], e.action) for e in q.entries] for q in self.written.plan.queues
-        }
+        found: list[Fault] = []
+        queues = {(q.engine, q.unit): [(self.old[e.op], e.action) for e in q.entries] for q in self.written.plan.queues}
         for queue in self.grown.plan.queues:
             before = queues.pop((queue.engine, queue.unit), [])
             after = [(self.new[e.op], e.action) for e in queue.entries]
             rows = [self.rows_new[label] for label, _ in after]
-            at = [row.wait_start if action == "wait" else row.start for row, (_, action) in zip(rows, after, strict=True)]
+            at = [
+                row.wait_start if action == "wait" else row.start for row, (_, action) in zip(rows, after, strict=True)
+            ]
             early = next((i for i, moment in enumerate(at) if moment >= cut), len(at))
             back = early - (len(after) - len(before))
             moved = [(self.later(label), action) for label, action in before[max(back, 0) :]]
@@ -208,7 +210,7 @@ class _Growth:
             found.append(("steady_queue", (name,), f"queue {name} is gone with a period more"))
         return found
 
-    def _address_faults(self) -> list[tuple[str, tuple[str, ...], str]]:
+    def _address_faults(self) -> list[Fault]:
         """Every buffer lies where the one that it repeats does; those that last lie where they did."""
         known: dict[frozenset[Label], set[int]] = defaultdict(set)
         for buffer in self.written.problem.buffers:
@@ -216,7 +218,7 @@ class _Growth:
             users = frozenset(self.old[name] for name in buffer.ops)
             known[users].add(at)
             known[frozenset(self.later(label) for label in users)].add(at)
-        found = []
+        found: list[Fault] = []
         for buffer in self.grown.problem.buffers:
             at = self.grown.plan.addresses[buffer.name]
             users = frozenset(self.new[name] for name in buffer.ops)
@@ -250,7 +252,7 @@ def _check_bounds(schedule: PeriodicSchedule, report: Report) -> None:
     rule = acting_rule(problem, schedule.contention)
     parts = _parts(schedule) or {}
     labels = _labels(schedule.written, parts)
-    have = {task: 0 for task in schedule.trips}
+    have = dict.fromkeys(schedule.trips, 0)
     for task, _, _, iteration in labels.values():
         have[task] = max(have.get(task, 0), iteration + 1)
     measure = Measure(problem, rule)

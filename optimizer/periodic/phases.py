@@ -7,7 +7,9 @@ stages of the other leave, or later where bytes are handed over.
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.formulations.decision import Decision
@@ -17,7 +19,7 @@ from hexloom.formulations.periodic.modulo import length_of
 from hexloom.optimizer.periodic.roll import START, WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hexloom.formulations.mode import Use
     from hexloom.formulations.periodic.corun import Body, Mix
@@ -129,14 +131,71 @@ class Unrolled:
             From whoever makes the plan: where phases meet, bytes may be taken before they are free.
         """
         starts, ends = self._times()
-        rank = {i: k for k, i in enumerate(self.problem.topological_order)}
-        actions = [(start, rank[i], 0, i) for i, start in starts.items()]
-        actions += [(ends[i], rank[i], 1, ~i) for i in ends if self.problem.ops[i].modes[self.modes[i]].dma is not None]
-        order = tuple(action for *_, action in sorted(actions))
+        order = self._order(starts, ends)
         units = tuple(self._units(i) for i in range(len(self.problem.ops)))
         offsets = tuple(self._offset(b) for b in range(len(self.problem.buffers)))
         flows = share_flows(self.problem, self.modes, units, moments_of(self.problem, self.modes, order))
-        return Decision(self.modes, units, order, offsets, flows=flows)
+        return Decision(self.modes, units, order, offsets, self._guards(order, units, starts, ends), flows)
+
+    def _guards(
+        self,
+        order: Sequence[int],
+        units: Sequence[tuple[tuple[int, ...], ...]],
+        starts: Mapping[int, int],
+        ends: Mapping[int, int],
+    ) -> tuple[tuple[int, int], ...]:
+        """Return what keeps a phase from running beside the one before it: then no period could be put in.
+
+        What comes first on every thread and unit waits for the last op of the phase before that is over by then.
+        """
+        phase_of = {i: self.places[place[0].task][place[1]].phase for i, place in enumerate(self.rolled.place) if place}
+        first = [min((starts[i] for i, q in phase_of.items() if q == p), default=0) for p in range(len(self.phases))]
+        guards: list[tuple[int, int]] = []
+        seen: set[tuple[int, str, int]] = set()
+        for p in range(1, len(self.phases)):
+            over = [(starts[i], i) for i, q in phase_of.items() if q == p - 1 and ends[i] <= first[p]]
+            anchor = max(over)[1]
+            for i in order:
+                lanes = {(p, *lane) for lane in self._lanes(i, units)} if i >= 0 and phase_of.get(i) == p else set()
+                if lanes - seen:
+                    seen |= lanes
+                    guards.append((anchor, i))
+        return tuple(guards)
+
+    def _lanes(self, i: int, units: Sequence[tuple[tuple[int, ...], ...]]) -> set[tuple[str, int]]:
+        mode = self.problem.ops[i].modes[self.modes[i]]
+        if mode.dma is not None:
+            return {(mode.dma.owner_engine, mode.dma.owner_unit)}
+        return {(use.engine, u) for use, ids in zip(mode.uses, units[i], strict=True) for u in ids}
+
+    def _order(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> tuple[int, ...]:
+        """Return the actions by their times; at one time ends are looked for first, then transfers begin.
+
+        Nothing comes before what it waits for, whatever the times say: of an op without length they say nothing.
+        """
+        problem = self.problem
+        missing = [len(before) for before in problem.predecessors]
+
+        def key(action: int) -> tuple[int, int, int]:
+            i = action if action >= 0 else ~action
+            kind = 0 if action < 0 else 1 if self._transfer(i) else 2
+            return (ends[i] if action < 0 else starts[i], kind, i)
+
+        ready = [(key(i), i) for i, count in enumerate(missing) if count == 0]
+        heapq.heapify(ready)
+        order: list[int] = []
+        while ready:
+            _, action = heapq.heappop(ready)
+            order.append(action)
+            i = action if action >= 0 else ~action
+            if action >= 0 and self._transfer(i):
+                heapq.heappush(ready, (key(~i), ~i))
+                continue
+            for after in problem.successors[i]:
+                missing[after] -= 1
+                if missing[after] == 0:
+                    heapq.heappush(ready, (key(after), after))
+        return tuple(order)
 
     def _begins(self) -> list[int]:
         begins, at = [], 0
@@ -225,7 +284,7 @@ def handovers(phases: Sequence[Phase]) -> list[tuple[Phase, ...]]:
     found = []
     for eighths in (0, 2, 4, 8):
         moved = [phases[0]]
-        for before, phase in zip(phases, phases[1:], strict=False):
+        for before, phase in pairwise(phases):
             body = before.body
             rest = max(0, length_of(body.loop, body.schedule) - body.schedule.ii_ticks)
             moved.append(replace(phase, later_ticks=rest * eighths // 8))

@@ -9,11 +9,11 @@ later, the next runs do so too, until the phase ends; and with ``period`` runs m
 from __future__ import annotations
 
 from collections import defaultdict
-from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from fractions import Fraction
 
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.periodic.roll import Key
@@ -73,9 +73,7 @@ def find_repeat(
 
 
 def _row(times: list[OpTimes[int | Fraction]]) -> list[int | Fraction]:
-    return [
-        moment for t in times for moment in (t.start, t.end, t.transfer_start, t.done, t.wait_start, t.observed)
-    ]
+    return [moment for t in times for moment in (t.start, t.end, t.transfer_start, t.done, t.wait_start, t.observed)]
 
 
 def _shifted(row: list[int | Fraction], ahead: int | Fraction) -> list[int | Fraction]:

@@ -1,4 +1,4 @@
-"""From a problem of a few iterations to the loops in it: bodies, distances, rings. What is no loop is told, not guessed.
+"""From a problem of a few iterations to the loops in it: bodies, distances, rings. What is no loop is told.
 
 The same workload is lowered with ``n`` iterations of every task and with ``n + 1``. Stages of which there are more the
 second time belong to bodies, the others run once; the ops of a stage stand in the order of their iterations. Whatever
@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.formulations.periodic.loop import Dependency, Loop, LoopBuffer, LoopOp, LoopUser
-from hexloom.formulations.problem import Mode, Scratchpad, Use
+from hexloom.formulations.problem import Mode, Use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,6 +34,10 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.task}/{self.stage}.{self.part}"
+
+
+Shape = tuple[tuple[Key, int], ...]
+"""Who uses a buffer: ops of the body, and so many iterations after the first of them."""
 
 
 class NotALoopError(Exception):
@@ -90,8 +94,13 @@ def roll(short: Problem, parts: dict[tuple[str, str], int], iterations: dict[str
     rings, buffers = _rings(short, place, iterations, middle)
     loops = {}
     for task, j in middle.items():
-        ops = {key: short.ops[i] for i, at in enumerate(place) if at is not None for key in [at[0]] if at == (key, j)
-               and key.task == task}
+        ops = {
+            key: short.ops[i]
+            for i, at in enumerate(place)
+            if at is not None
+            for key in [at[0]]
+            if at == (key, j) and key.task == task
+        }
         if not ops:
             raise NotALoopError(f"task {task!r} has no op of which every iteration has one")
         loops[task] = Loop(
@@ -108,7 +117,7 @@ def roll(short: Problem, parts: dict[tuple[str, str], int], iterations: dict[str
 
 
 def _refuse_unknown(problem: Problem) -> None:
-    """Some things are known to plans of ops one by one only."""
+    """Refuse what only plans of ops one by one know."""
     if problem.pools:
         raise NotALoopError("there are pools of addresses beside the scratchpad")
     for buffer in problem.buffers:
@@ -177,7 +186,7 @@ def _rings(
     from one end of the task to the other are rings that the task made itself: they keep their addresses, and its
     dependencies say who waits for whom.
     """
-    shapes: dict[int, tuple[str, int, tuple[object, ...]]] = {}
+    shapes: dict[int, tuple[str, int, Shape]] = {}
     for b, buffer in enumerate(problem.buffers):
         users = [place[problem.op_index[name]] for name in buffer.ops]
         inside = [at for at in users if at is not None]
@@ -186,30 +195,28 @@ def _rings(
         task, first = inside[0][0].task, min(j for _, j in inside)
         if max(j for _, j in inside) - first >= iterations[task] // 2 - 1:
             continue
-        pattern = tuple(sorted((key, j - first) for key, j in inside))
-        shapes[b] = task, first, (pattern, buffer.occupied_bytes, buffer.align_bytes)
+        shapes[b] = task, first, tuple(sorted((key, j - first) for key, j in inside))
     rings: dict[int, tuple[str, int]] = {}
     bodies: dict[str, list[LoopBuffer]] = {task: [] for task in iterations}
     by_start: dict[tuple[str, int], list[int]] = defaultdict(list)
     for b, (task, first, _) in shapes.items():
         by_start[task, first].append(b)
     for task, j in middle.items():
-        here, there = (Counter(shapes[b][2][0] for b in by_start[task, at]) for at in (j, j + 1))
+        here, there = (Counter(shapes[b][2] for b in by_start[task, at]) for at in (j, j + 1))
         if here != there:
             raise NotALoopError(f"task {task!r}: iterations {j} and {j + 1} use different buffers")
-        names: dict[object, list[str]] = defaultdict(list)
+        names: dict[Shape, list[str]] = defaultdict(list)
         for k, b in enumerate(by_start[task, j]):
-            pattern = shapes[b][2][0]
-            assert isinstance(pattern, tuple)
+            pattern = shapes[b][2]
             name = f"{task}/ring.{k}"
             names[pattern].append(name)
             bodies[task].append(_ring(problem, name, problem.buffers[b], pattern))
         for (of, first), found in by_start.items():
             if of != task:
                 continue
-            used: Counter[object] = Counter()
+            used: Counter[Shape] = Counter()
             for b in found:
-                pattern = shapes[b][2][0]
+                pattern = shapes[b][2]
                 rest = names.get(pattern, [])[used[pattern] :]
                 used[pattern] += 1
                 if rest and _no_larger(problem.buffers[b], bodies[task], rest[0]):
@@ -223,7 +230,7 @@ def _no_larger(buffer: Buffer, rings: list[LoopBuffer], name: str) -> bool:
     return buffer.occupied_bytes <= ring.occupied_bytes and buffer.align_bytes <= ring.align_bytes
 
 
-def _ring(problem: Problem, name: str, buffer: Buffer, pattern: tuple[tuple[Key, int], ...]) -> LoopBuffer:
+def _ring(problem: Problem, name: str, buffer: Buffer, pattern: Shape) -> LoopBuffer:
     transfers = {op.task: set[str]() for op in problem.ops}
     for op in problem.ops:
         if op.modes[0].dma is not None:
@@ -252,23 +259,20 @@ def _body_ops(problem: Problem, key: Key, op: Op) -> Iterator[LoopOp]:
         yield LoopOp(name=str(key), task=key.task, stage=key.stage, mode=plain)
         return
     owner = mode.dma
-    for suffix, ticks in ((START, owner.issue_ticks), (WAIT, owner.poll_ticks)):
+    # Even what takes no time needs a moment at which its thread is free.
+    for suffix, ticks in ((START, max(1, owner.issue_ticks)), (WAIT, max(1, owner.poll_ticks))):
         use = Use(engine=owner.owner_engine, ticks=ticks, unit_ids=(owner.owner_unit,))
-        yield LoopOp(
-            name=f"{key}{suffix}", task=key.task, stage=key.stage, mode=Mode(uses=(use,), latency_ticks=ticks)
-        )
+        yield LoopOp(name=f"{key}{suffix}", task=key.task, stage=key.stage, mode=Mode(uses=(use,), latency_ticks=ticks))
     moved = Mode(name=mode.name, uses=mode.uses, latency_ticks=mode.latency_ticks, pulls=mode.pulls)
     yield LoopOp(name=str(key), task=key.task, stage=key.stage, mode=moved)
 
 
-def _dependencies(
-    problem: Problem, ops: dict[Key, Op], edges: Iterable[tuple[Key, Key, int]]
-) -> Iterator[Dependency]:
+def _dependencies(problem: Problem, ops: dict[Key, Op], edges: Iterable[tuple[Key, Key, int]]) -> Iterator[Dependency]:
     """Return the edges between the parts that know of an end, and those that begin."""
     transfers = {key for key, op in ops.items() if op.modes[0].dma is not None}
     for key in transfers:
-        for before, after in pairwise((f"{key}{START}", str(key), f"{key}{WAIT}")):
-            yield Dependency(before=before, after=after)
+        for part, next_part in pairwise((f"{key}{START}", str(key), f"{key}{WAIT}")):
+            yield Dependency(before=part, after=next_part)
     for before, after, distance in edges:
         yield Dependency(
             before=f"{before}{WAIT}" if before in transfers else str(before),

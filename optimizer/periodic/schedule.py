@@ -16,9 +16,10 @@ from hexloom.optimizer.schedule import BoundRow, Schedule
 class Stretch(Frozen):
     """A phase: one body run after run.
 
-    ``times`` iterations of every task in one run, ``count`` in all ``runs``. From run ``first`` on, every ``period`` runs
-    take ``period_ticks`` and do the same: the steady state. ``left_out`` runs, whole periods, are not written down.
-    ``interval_ticks`` is the II of the modulo schedule that gave the order: runs take longer where ops slow each other.
+    ``times`` iterations of every task in one run, ``count`` in all ``runs``. From run ``first`` on, every ``period``
+    runs take ``period_ticks`` and do the same: the steady state. ``left_out`` runs, whole periods, are not written
+    down. ``interval_ticks`` is the II of the modulo schedule that gave the order: runs take longer where ops slow each
+    other.
     """
 
     times: dict[str, int]

@@ -23,7 +23,7 @@ from hexloom.formulations.ticks import whole
 from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.errors import CheckFailedError
 from hexloom.optimizer.finish import all_bounds, finished
-from hexloom.optimizer.periodic.check import check_periodic_schedule
+from hexloom.optimizer.periodic.check import UNSTEADY, check_periodic_schedule
 from hexloom.optimizer.periodic.existing import baselines_of
 from hexloom.optimizer.periodic.phases import Phase, phases_of
 from hexloom.optimizer.periodic.repeat import Repeat
@@ -36,7 +36,7 @@ from hexloom.optimizer.solve import machine_of, rule_named
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.periodic.corun import Body, Mix
+    from hexloom.formulations.periodic.corun import Body
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.workload import Workload
@@ -79,18 +79,23 @@ def solve_periodic(
     """
     machine = machine_of(workload, hw)
     source = Source(workload, machine, rule_named(contention), FEW)
-    mix = _mix(source, time_limit_s, seed)
-    trips = list(source.trips.values())
-    reduced = Reduced(source, phases_of(mix, tuple(source.trips), trips))
-    schedule = _finished(source, reduced, seed)
+    schedule = schedule_of(source, reduced_of(source, time_limit_s, seed), seed)
     violations = check_periodic_schedule(schedule)
+    if violations and all(v.kind in UNSTEADY for v in violations):
+        raise NotALoopError(f"no steady state can be shown: {violations[0].message}")
     if violations:
         raise CheckFailedError("; ".join(v.message for v in violations[:5]))
     return schedule
 
 
-def _mix(source: Source, seconds: float, seed: int | None) -> Mix:
-    """Return how often which body is to run."""
+def reduced_of(source: Source, seconds: float, seed: int | None) -> Reduced:
+    """Return the phases of the best mix of bodies that ``seconds`` allow to find, in few runs.
+
+    Raises
+    ------
+    NotALoopError
+        Why there are none.
+    """
     started = time.monotonic()
     base = source.small(dict.fromkeys(source.trips, FEW))
     loops = []
@@ -101,8 +106,8 @@ def _mix(source: Source, seconds: float, seed: int | None) -> Mix:
     left = seconds - (time.monotonic() - started) if seed is None else seconds
     found = best_mix(loops, list(source.trips.values()), partial(_measure, source), left * MIX_SHARE, seed=seed)
     if found is None:
-        raise NotALoopError("no body of these loops was found to have a plan")
-    return found
+        raise NotALoopError("no body of these loops was found to have a plan that repeats itself")
+    return Reduced(source, phases_of(found, tuple(source.trips), list(source.trips.values())))
 
 
 def _measure(source: Source, body: Body) -> Fraction | None:
@@ -135,19 +140,17 @@ class Reduced:
         while True:
             keep = [_few(phase, runs, period) for phase, period in zip(phases, periods, strict=True)]
             self.ran = self.run(keep)
+            rest = [phase.whole_runs - k for phase, k in zip(phases, keep, strict=True)]
             known = [repeat.period if repeat else None for repeat in self.ran.repeats]
-            settled = all(
-                period is not None or k == phase.whole_runs for period, k, phase in zip(known, keep, phases, strict=True)
-            )
-            if settled and all((phase.whole_runs - k) % (period or 1) == 0 for period, k, phase in zip(known, keep, phases, strict=True)):
-                break
-            if settled:
+            open_ = next((p for p, period in enumerate(known) if period is None and rest[p]), None)
+            if open_ is None:
+                if all(left % (period or 1) == 0 for left, period in zip(rest, known, strict=True)):
+                    break
                 periods = [period or 1 for period in known]
             elif runs < MOST_RUNS:
                 runs = min(runs * 3 // 2, MOST_RUNS)
             else:
-                open_ = next(phase for phase, period in zip(phases, known, strict=True) if period is None)
-                words = " and ".join(f"{n} x {task}" for task, n in open_.times.items())
+                words = " and ".join(f"{n} x {task}" for task, n in phases[open_].times.items())
                 raise NotALoopError(f"a body of {words} does not repeat itself within {runs} runs")
         self.keep = keep
 
@@ -198,14 +201,16 @@ def _few(phase: Phase, runs: int, period: int) -> int:
     return phase.whole_runs - max(0, phase.whole_runs - runs) // unit * unit
 
 
-def _finished(source: Source, reduced: Reduced, seed: int | None) -> PeriodicSchedule:
+def schedule_of(source: Source, reduced: Reduced, seed: int | None) -> PeriodicSchedule:
+    """Return the schedule of ``reduced``, with bounds and baselines for all iterations; not yet checked."""
     ran, stretches = reduced.ran, reduced.stretches()
-    makespan = whole(Fraction(ran.timeline.makespan) + sum(s.periods_left_out * Fraction(s.period_ticks) for s in stretches))
-    place = ran.small.rolled.place
+    left_out = sum((s.periods_left_out * Fraction(s.period_ticks) for s in stretches), Fraction(0))
+    rolled = ran.small.rolled
     more = []
     for task, trips in source.trips.items():
-        n = ran.small.rolled.iterations[task]
-        more.append((tuple(i for i, at in enumerate(place) if at and at[0].task == task and at[1] == n // 2), trips - n))
+        middle = rolled.iterations[task] // 2
+        ops = tuple(i for i, at in enumerate(rolled.place) if at and at[0].task == task and at[1] == middle)
+        more.append((ops, trips - rolled.iterations[task]))
     rows = tuple(
         BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail)
         for b in whole_bounds(ran.small.problem, ran.small.rule, more)
@@ -220,7 +225,7 @@ def _finished(source: Source, reduced: Reduced, seed: int | None) -> PeriodicSch
         seed=seed,
         trips=source.trips,
         stretches=stretches,
-        makespan=makespan,
+        makespan=whole(Fraction(ran.timeline.makespan) + left_out),
         lower_bound=rows[0].ticks,
         bounds=rows,
         baselines=baselines_of(source),
@@ -234,10 +239,10 @@ def _written(source: Source, ran: Ran, seed: int | None) -> Schedule:
     problem, rule = ran.small.problem, ran.small.rule
     bounds = lower_bounds(problem, rule)
     times = [ran.timeline.times[op.name] for op in problem.ops]
-    simulated = Simulated(
-        float(ran.timeline.makespan),
-        *(tuple(float(getattr(t, name)) for t in times) for name in ("start", "transfer_start", "done", "observed")),
+    start, transfer_start, done, ended = (
+        tuple(float(getattr(t, name)) for t in times) for name in ("start", "transfer_start", "done", "observed")
     )
+    simulated = Simulated(float(ran.timeline.makespan), start, transfer_start, done, ended)
     found = Found((ran.decision, simulated), 0, 0, proven_infeasible=False, interrupted=False)
     workload = source.cut(ran.small.rolled.iterations)
     return finished(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.periodic.modulo import length_of
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.plan import Plan
     from hexloom.optimizer.workload import Workload
+
+FINER = 16
+"""Parts of a tick in which bodies are scheduled: moments without length take one of them."""
 
 
 @dataclass(frozen=True)
@@ -61,25 +63,26 @@ def iterations_of(workload: Workload, machine: Machine) -> dict[str, int]:
 
 
 class Source:
-    """What the small workloads are made of: all with one tick, that of all tasks with ``few`` iterations.
+    """What the small workloads are made of: all with one tick, a part of that of all tasks with ``few`` iterations.
 
     Raises
     ------
     NotALoopError
-        Some task is not one loop, or has so few iterations that all of them can be looked at.
+        Some task is not one loop.
     """
 
     def __init__(self, workload: Workload, machine: Machine, rule: Rule, few: int) -> None:
         self.workload, self.machine, self.rule = workload, machine, rule
         self.trips = iterations_of(workload, machine)
         self.tick = workload.tick_us
-        short = next((task for task, count in self.trips.items() if count < 2 * few), None)
-        if short is not None:
-            raise NotALoopError(f"task {short!r} has {self.trips[short]} iterations, fewer than {2 * few}")
         lowered = self._lowered(dict.fromkeys(self.trips, few), 0)
-        self.tick = lowered.problem.tick
+        self.tick = None if lowered.problem.tick is None else lowered.problem.tick / FINER
         longer = self._lowered(dict.fromkeys(self.trips, few), 1)
         self._parts = parts_of_stages(lowered.problem, longer.problem)
+
+    def ops(self) -> int:
+        """Return about how many ops all iterations have."""
+        return sum(parts * self.trips[task] for (task, _), parts in self._parts.items())
 
     def small(self, iterations: Mapping[str, int]) -> Small:
         """Return the tasks named in ``iterations``, with so many iterations of each.
@@ -153,18 +156,21 @@ class Ran:
     repeats: tuple[Repeat | None, ...]
 
 
-def run(small_: Small, phases: Sequence[Phase], *, exact: bool = True) -> Ran | None:
-    """Return the plan of ``phases``, begun one after the other as early as hand-overs of bytes allow; None if none does."""
-    for moved in handovers(phases):
-        unrolled = Unrolled(small_.rolled, small_.problem, moved, small_.kept, strictly=small_.strictly)
+def run(small_: Small, phases: Sequence[Phase], *, moved: bool = False) -> Ran | None:
+    """Return the plan of ``phases``, each begun as early as hand-overs of bytes allow; None if there is none.
+
+    With ``moved`` they begin when they say.
+    """
+    for moved_ in [tuple(phases)] if moved else handovers(phases):
+        unrolled = Unrolled(small_.rolled, small_.problem, moved_, small_.kept, strictly=small_.strictly)
         decision = unrolled.decision()
         try:
             plan = make_plan(small_.problem, decision)
-            timeline = simulate(small_.problem, plan, small_.rule, exact=exact)
+            timeline = simulate(small_.problem, plan, small_.rule)
         except PlanError:
             continue
-        repeats = tuple(_repeat(small_, moved, p, timeline) for p in range(len(moved))) if exact else ()
-        return Ran(small_, moved, decision, plan, timeline, repeats)
+        repeats = tuple(_repeat(small_, moved_, p, timeline) for p in range(len(moved_)))
+        return Ran(small_, moved_, decision, plan, timeline, repeats)
     return None
 
 

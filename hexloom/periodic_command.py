@@ -1,0 +1,119 @@
+"""`hexloom solve` where tasks are loops, and `hexloom check` of what it wrote."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from hexloom.emit.gantt import gantt_svg
+from hexloom.emit.periodic_summary import periodic_numbers, periodic_summary
+from hexloom.emit.timeline import timeline_json
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.spec import explain
+from hexloom.optimizer.periodic.check import check_periodic_schedule
+from hexloom.optimizer.periodic.choose import formulation_for
+from hexloom.optimizer.periodic.roll import NotALoopError
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule
+from hexloom.optimizer.periodic.solve import solve_periodic
+from hexloom.optimizer.schedule import write_whole
+from hexloom.optimizer.solve import machine_of, rule_named
+from hexloom.optimizer.workload import Workload
+from hexloom.talk import CHECK_FAILED, DONE, say, tell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hexloom.formulations.problem import Problem
+
+FORMULATIONS = ("auto", "flat", "periodic")
+
+
+def why_loops(work: Workload | Problem, hw: str | None, formulation: str, contention: str) -> str | None:
+    """Return why ``work`` is to be solved as loops, None if it is not.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such formulation, or loops are asked for where there are none.
+    """
+    if formulation not in FORMULATIONS:
+        raise InvalidInputError(f"--formulation {formulation!r}: write {', '.join(FORMULATIONS[:-1])} or periodic")
+    if formulation == "flat":
+        return None
+    if not isinstance(work, Workload):
+        if formulation == "auto":
+            return None
+        raise InvalidInputError(
+            "--formulation periodic: a problem in ticks has no loops; give the workload, or use flat"
+        )
+    if formulation == "periodic":
+        return "as asked"
+    chosen, why = formulation_for(work, machine_of(work, hw), rule_named(contention))
+    return why if chosen == "periodic" else None
+
+
+def solve_loops(
+    work: Workload,
+    hw: str | None,
+    out: Path | None,
+    limit_s: float,
+    contention: str,
+    seed: int | None,
+    why: str,
+    *,
+    as_json: bool,
+) -> int | str:
+    """Solve, write and print; return the exit code, or in words why ``work`` cannot be solved as loops."""
+    started = time.monotonic()
+    try:
+        schedule = solve_periodic(work, hw, time_limit_s=limit_s, contention=contention, seed=seed)
+    except NotALoopError as reason:
+        return str(reason)
+    files: dict[str, str] = {}
+    to_stdout = str(out) == "-"
+    if out is not None and not to_stdout:
+        texts = {
+            "schedule.json": schedule.to_json(),
+            "timeline.json": timeline_json(schedule.written),
+            "gantt.svg": gantt_svg(schedule.written),
+        }
+        for name, text in texts.items():
+            files[name] = str(out / name)
+            write_whole(out / name, text)
+        tell("no C tables: those with loops are not written yet; timeline and picture show the iterations written down")
+    if to_stdout:
+        sys.stdout.write(schedule.to_json())
+    elif as_json:
+        print(json.dumps(periodic_numbers(schedule, files, time.monotonic() - started, why), indent=1))
+    if to_stdout or not as_json:
+        print(periodic_summary(schedule, files, why), file=sys.stderr if to_stdout else sys.stdout)
+    return DONE
+
+
+def is_periodic(data: Any) -> bool:
+    """Whether ``data`` says of itself that it is a periodic schedule."""
+    return isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.periodic_schedule/")
+
+
+def check_loops(source: Path, data: Any, *, as_json: bool) -> int:
+    """Check a periodic schedule for every violation."""
+    try:
+        schedule = PeriodicSchedule.model_validate(data)
+    except ValidationError as error:
+        raise InvalidInputError(f"{source}: not a periodic schedule: {explain(error, PeriodicSchedule)}") from None
+    violations = check_periodic_schedule(schedule)
+    if as_json:
+        rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]
+        print(json.dumps({"ok": not violations, "violations": rows}, indent=1))
+    elif not violations:
+        trips = ", ".join(f"{n:,} x {task}" for task, n in schedule.trips.items())
+        print(f"{schedule.name}: checked, no violation ({trips}; {len(schedule.written.rows)} ops written down)")
+    else:
+        for v in violations:
+            print(f"{v.kind}: {v.message}")
+        say(f"{source}: {len(violations)} violations", CHECK_FAILED)
+    return CHECK_FAILED if violations else DONE

@@ -1,0 +1,121 @@
+"""Loops of a million iterations: solved, written in constant size, checked, and refused where they are none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hexloom import check_periodic_schedule, load_hw, solve_periodic
+from hexloom.optimizer.periodic.choose import formulation_for
+from hexloom.optimizer.periodic.roll import NotALoopError
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule
+from hexloom.optimizer.workload import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MILLION = 10**6
+
+MATMUL = {"name": "matmul", "kernel": "matmul_w4a16", "m": 1024, "k": 2048, "m_chunk": 1024, "n_chunk": 64}
+NORM = {"name": "norm", "kernel": "rmsnorm", "cols": 2048, "mode": "direct", "rows_per_block": 8}
+
+
+def workload(*tasks: dict[str, Any]) -> Workload:
+    data = {"schema": "hexloom.workload/1", "name": "loops", "hw": "hexagon-v81", "tasks": list(tasks)}
+    return Workload.from_data(data, "test")
+
+
+def pair(tiles: int) -> Workload:
+    return workload({**MATMUL, "n": 64 * tiles}, {**NORM, "rows": 8 * tiles})
+
+
+@pytest.fixture(scope="module")
+def million() -> PeriodicSchedule:
+    return solve_periodic(pair(MILLION), time_limit_s=2, contention="none", seed=1)
+
+
+def test_a_million_tiles_are_at_their_bound(million: PeriodicSchedule) -> None:
+    assert million.trips == {"matmul": MILLION, "norm": MILLION}
+    assert million.gap < 1e-5
+    assert million.bounds[0].engine == "hmx"
+    existing = million.baselines["existing"]
+    assert existing is not None
+    assert existing > 1.19 * million.makespan
+    assert check_periodic_schedule(million) == []
+
+
+def test_the_norm_hides_behind_the_matmul(million: PeriodicSchedule) -> None:
+    first = million.stretches[0]
+    assert first.times == {"matmul": 1, "norm": 1}
+    assert first.runs == MILLION
+
+
+def test_the_size_does_not_grow_with_the_trips(million: PeriodicSchedule) -> None:
+    few = solve_periodic(pair(10**3), time_limit_s=2, contention="none", seed=1)
+    assert len(few.written.rows) == len(million.written.rows)
+    per_run = million.stretches[0].period_ticks / million.stretches[0].period
+    assert million.makespan - few.makespan == (MILLION - 10**3) * per_run
+
+
+def test_the_file_reads_back(million: PeriodicSchedule) -> None:
+    assert PeriodicSchedule.from_json(million.to_json()) == million
+
+
+def test_same_seed_same_bytes() -> None:
+    one, two = (solve_periodic(pair(100), time_limit_s=1, contention="none", seed=3) for _ in range(2))
+    assert one.to_json() == two.to_json()
+
+
+CORRUPTIONS: dict[str, tuple[str, Callable[[PeriodicSchedule], dict[str, Any]]]] = {
+    "makespan": ("makespan", lambda s: {"makespan": s.makespan + 1}),
+    "trips": ("trips", lambda s: {"trips": {**s.trips, "norm": 7}}),
+    "bound": ("bound", lambda s: {"lower_bound": s.lower_bound + 5, "bounds": _raised(s)}),
+    "period": ("makespan", lambda s: {"stretches": (s.stretches[0].model_copy(update={"period_ticks": 1}),)}),
+    "left_out": ("left_out", lambda s: {"grown": (None,)}),
+    "grown": ("grown", lambda s: {"grown": ()}),
+}
+
+
+def _raised(schedule: PeriodicSchedule) -> tuple[Any, ...]:
+    best = schedule.bounds[0]
+    return (best.model_copy(update={"ticks": best.ticks + 5}), *schedule.bounds[1:])
+
+
+@pytest.mark.parametrize("what", CORRUPTIONS)
+def test_a_corrupted_file_is_refused(million: PeriodicSchedule, what: str) -> None:
+    kind, corrupt = CORRUPTIONS[what]
+    changed = million.model_copy(update=corrupt(million))
+    assert kind in {violation.kind for violation in check_periodic_schedule(changed)}
+
+
+def test_another_plan_in_the_grown_schedule_is_refused(million: PeriodicSchedule) -> None:
+    other = solve_periodic(pair(MILLION), time_limit_s=2, contention="none", seed=1)
+    grown = other.grown[0]
+    assert grown is not None
+    late = tuple(row.model_copy(update={"start": row.start}) for row in grown.rows)
+    swapped = grown.model_copy(update={"rows": late, "plan": million.written.plan})
+    assert check_periodic_schedule(million.model_copy(update={"grown": (swapped,)})) != []
+
+
+def test_what_is_no_loop_is_told() -> None:
+    two = {"for": "i", "count": 40, "ops": [{"name": "a{i}", "engine": "hmx", "duration_us": 1}]}
+    more = {"for": "j", "count": 40, "ops": [{"name": "b{j}", "engine": "hmx", "duration_us": 1}]}
+    with pytest.raises(NotALoopError, match="task 't' is not one loop over equal tiles"):
+        solve_periodic(workload({"name": "t", "ops": [two, more]}))
+
+
+def test_a_deadline_is_for_plans_of_ops() -> None:
+    ops = [{"name": "a{i}", "engine": "hmx", "duration_us": 1, "deadline_us": 900}]
+    with pytest.raises(NotALoopError, match="has a deadline"):
+        solve_periodic(workload({"name": "t", "ops": [{"for": "i", "count": 400, "ops": ops}]}))
+
+
+@pytest.mark.parametrize(
+    ("tiles", "formulation", "why"),
+    [(10, "flat", "10 iterations, fewer than"), (100, "flat", "about 500 ops"), (MILLION, "periodic", "5,000,000 ops")],
+)
+def test_auto_says_why(tiles: int, formulation: str, why: str) -> None:
+    chosen, words = formulation_for(pair(tiles), load_hw("hexagon-v81"), "none")
+    assert chosen == formulation
+    assert why in words
