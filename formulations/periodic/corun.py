@@ -37,7 +37,7 @@ MOST_LOOKED = 24
 FINE = 10**6
 """Parts of a tick: of mixes that take equally long, that of the smallest bodies is preferred."""
 
-BODY_SHARE, LEAST_BODY_S, MEASURE_S = 0.25, 0.05, 0.2
+BODY_SHARE, LEAST_BODY_S, MEASURE_S = 0.25, 0.05, 0.1
 """For the interval of one body: part of the time that is left, and seconds at least; what measuring it counts for."""
 
 
@@ -84,11 +84,16 @@ def side_by_side(loops: Sequence[Loop], times: Sequence[int]) -> Loop:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """So many iterations of every loop (``times``), and a modulo schedule of them."""
+    """So many iterations of every loop (``times``), and a modulo schedule of them.
+
+    ``paced``: what an iteration begins with also waits for the busiest engine, as far as the modulo schedule says that
+    it comes later anyway. Where ops slow each other, runs else come close to a steady state and never reach it.
+    """
 
     times: tuple[int, ...]
     loop: Loop
     schedule: ModuloSchedule
+    paced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +110,8 @@ class Mix:
     complete: bool
 
 
-Measure = Callable[[Body], "Fraction | None"]
-"""Ticks that one run of a body takes in the long run, by the simulator; None where it can have no plan."""
+Measure = Callable[[Body], "tuple[Body, Fraction] | None"]
+"""The body as it is to run, and what one run of it takes in the long run; None where it can have no plan."""
 
 
 def candidates(loops: Sequence[Loop], trips: Sequence[int]) -> list[tuple[int, ...]]:
@@ -153,18 +158,15 @@ def best_mix(
         def look_at(times: tuple[int, ...]) -> None:
             left = max(LEAST_BODY_S, budget.left * BODY_SHARE)
             loop = side_by_side(loops, times)
-            found = modulo_schedule(loop, left, seed=seed, workers=workers, prove=False, guard=guard).schedule
+            result = modulo_schedule(loop, left, seed=seed, workers=workers, prove=False, guard=guard)
             if seed is not None:
-                budget.spend(left + MEASURE_S)
-            cost = None
-            if found is not None:
-                known[times] = Body(times, loop, found)
-                cost = measure(known[times])
-            if cost is None:
+                budget.spend(MEASURE_S + (left if any(attempt.by != "list" for attempt in result.attempts) else 0))
+            found = result.schedule
+            measured = None if found is None else measure(Body(times, loop, found))
+            if measured is None:
                 del costs[times]
-                known.pop(times, None)
             else:
-                costs[times] = cost
+                known[times], costs[times] = measured
 
         for times in alone:
             if times in costs:

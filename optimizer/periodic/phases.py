@@ -8,6 +8,7 @@ stages of the other leave, or later where bytes are handed over.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,10 +17,10 @@ from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import moments_of, share_flows
 from hexloom.formulations.periodic.corun import copy_name
 from hexloom.formulations.periodic.modulo import length_of
-from hexloom.optimizer.periodic.roll import START, WAIT
+from hexloom.optimizer.periodic.roll import FINER, START, WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hexloom.formulations.mode import Use
     from hexloom.formulations.periodic.corun import Body, Mix
@@ -144,13 +145,15 @@ class Unrolled:
         starts: Mapping[int, int],
         ends: Mapping[int, int],
     ) -> tuple[tuple[int, int], ...]:
-        """Return what keeps a phase from running beside the one before it: then no period could be put in.
+        """Return what paces bodies, and what keeps a phase from running beside the one before it.
+
+        Else no period could be put in.
 
         What comes first on every thread and unit waits for the last op of the phase before that is over by then.
         """
         phase_of = {i: self.places[place[0].task][place[1]].phase for i, place in enumerate(self.rolled.place) if place}
         first = [min((starts[i] for i, q in phase_of.items() if q == p), default=0) for p in range(len(self.phases))]
-        guards: list[tuple[int, int]] = []
+        guards = list(self._pace(starts, ends))
         seen: set[tuple[int, str, int]] = set()
         for p in range(1, len(self.phases)):
             over = [(starts[i], i) for i, q in phase_of.items() if q == p - 1 and ends[i] <= first[p]]
@@ -161,6 +164,32 @@ class Unrolled:
                     seen |= lanes
                     guards.append((anchor, i))
         return tuple(guards)
+
+    def _pace(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+        """Yield, in paced bodies, who of the busiest engine is over before an op that waits for nobody of its run."""
+        for p, phase in enumerate(self.phases):
+            if not phase.body.paced:
+                continue
+            runs = run_of(self.rolled, self.phases, p)
+            work = {i: self._busiest(i) for i in runs}
+            most = max(work.values())
+            first = min(runs[i][2] for i in runs)
+            leader = min(runs[i][:2] for i in runs if work[i] == most and runs[i][2] == first)
+            beats = sorted((ends[i], i) for i in runs if runs[i][:2] == leader)
+            over = [end for end, _ in beats]
+            for i in runs:
+                before = self.problem.predecessors[i]
+                if runs[i][:2] == leader or any(q in runs and runs[q][2] == runs[i][2] for q in before):
+                    continue
+                at = bisect_right(over, starts[i]) - 1
+                if at >= 0:
+                    yield beats[at][1], i
+
+    def _busiest(self, i: int) -> int:
+        """Return for how long an op holds all of some engine."""
+        units = {engine.name: engine.units for engine in self.problem.engines}
+        mode = self.problem.ops[i].modes[self.modes[i]]
+        return max((use.ticks for use in mode.uses if use.units == units[use.engine]), default=0)
 
     def _lanes(self, i: int, units: Sequence[tuple[tuple[int, ...], ...]]) -> set[tuple[str, int]]:
         mode = self.problem.ops[i].modes[self.modes[i]]
@@ -249,7 +278,7 @@ class Unrolled:
         return self.problem.ops[i].modes[self.modes[i]].dma is not None
 
     def _ticks(self, i: int) -> int:
-        return self.problem.ops[i].modes[self.modes[i]].duration_ticks
+        return self.problem.ops[i].modes[self.modes[i]].duration_ticks * FINER
 
     def _units(self, i: int) -> tuple[tuple[int, ...], ...]:
         kinds = {engine.name: engine.kind for engine in self.problem.engines}

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.problem import Buffer, Op, Problem, Rule
 
+FINER = 16
+"""Parts of a tick in which bodies are scheduled: moments without length take one of them."""
+
 START, WAIT = "@start", "@wait"
 """A transfer is three ops of a body: its issue, itself, and the look of its owner that ends it."""
 
@@ -251,7 +254,7 @@ def _ring(problem: Problem, name: str, buffer: Buffer, pattern: Shape) -> LoopBu
 
 def _body_ops(problem: Problem, key: Key, op: Op) -> Iterator[LoopOp]:
     """Return the op, a transfer as its three parts; overheads hold the same units as the work, and come before it."""
-    mode = op.modes[problem.fastest_modes[problem.op_index[op.name]]]
+    mode = _finer(op.modes[problem.fastest_modes[problem.op_index[op.name]]])
     if mode.dma is None:
         more = mode.overhead_ticks
         uses = tuple(use.model_copy(update={"ticks": use.ticks + more if use.ticks else 0}) for use in mode.uses)
@@ -265,6 +268,17 @@ def _body_ops(problem: Problem, key: Key, op: Op) -> Iterator[LoopOp]:
         yield LoopOp(name=f"{key}{suffix}", task=key.task, stage=key.stage, mode=Mode(uses=(use,), latency_ticks=ticks))
     moved = Mode(name=mode.name, uses=mode.uses, latency_ticks=mode.latency_ticks, pulls=mode.pulls)
     yield LoopOp(name=str(key), task=key.task, stage=key.stage, mode=moved)
+
+
+def _finer(mode: Mode) -> Mode:
+    """Return the mode in parts of ticks."""
+    owner = mode.dma
+    if owner is not None:
+        ticks = {name: getattr(owner, name) * FINER for name in ("issue_ticks", "poll_ticks")}
+        owner = owner.model_copy(update=ticks)
+    uses = tuple(use.model_copy(update={"ticks": use.ticks * FINER}) for use in mode.uses)
+    ticks = {name: getattr(mode, name) * FINER for name in ("latency_ticks", "overhead_ticks")}
+    return mode.model_copy(update={"uses": uses, "dma": owner, **ticks})
 
 
 def _dependencies(problem: Problem, ops: dict[Key, Op], edges: Iterable[tuple[Key, Key, int]]) -> Iterator[Dependency]:

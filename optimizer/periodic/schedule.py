@@ -25,7 +25,7 @@ class Stretch(Frozen):
     times: dict[str, int]
     count: dict[str, int]
     runs: int = Field(ge=1)
-    interval_ticks: int = Field(ge=1)
+    interval_ticks: Ticks
     first: int = Field(default=0, ge=0)
     period: int = Field(default=1, ge=1)
     period_ticks: Ticks = 0

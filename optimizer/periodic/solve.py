@@ -8,6 +8,7 @@ of every phase the makespan grows by what these periods take.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from importlib.metadata import version
@@ -27,7 +28,7 @@ from hexloom.optimizer.periodic.check import UNSTEADY, check_periodic_schedule
 from hexloom.optimizer.periodic.existing import baselines_of
 from hexloom.optimizer.periodic.phases import Phase, phases_of
 from hexloom.optimizer.periodic.repeat import Repeat
-from hexloom.optimizer.periodic.roll import NotALoopError
+from hexloom.optimizer.periodic.roll import FINER, NotALoopError
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
 from hexloom.optimizer.periodic.trial import Ran, Source, run
 from hexloom.optimizer.schedule import BoundRow
@@ -110,18 +111,17 @@ def reduced_of(source: Source, seconds: float, seed: int | None) -> Reduced:
     return Reduced(source, phases_of(found, tuple(source.trips), list(source.trips.values())))
 
 
-def _measure(source: Source, body: Body) -> Fraction | None:
-    """Return what one run of ``body`` takes once it repeats itself; None if it does not, or has no plan."""
+def _measure(source: Source, body: Body) -> tuple[Body, Fraction] | None:
+    """Return ``body``, paced if need be, and in parts of ticks what a run takes once it repeats itself; None: never."""
     tasks = tuple(source.trips)
     for runs in MEASURED:
         count = tuple(times * runs for times in body.times)
         few = source.small({task: n for task, n in zip(tasks, count, strict=True) if n})
-        ran = run(few, (Phase(body, tasks, count),))
-        if ran is None:
-            return None
-        repeat = ran.repeats[0]
-        if repeat is not None:
-            return Fraction(repeat.ticks) / repeat.period
+        for way in (body, replace(body, paced=True)):
+            ran = run(few, (Phase(way, tasks, count),))
+            repeat = None if ran is None else ran.repeats[0]
+            if repeat is not None:
+                return way, Fraction(repeat.ticks) * FINER / repeat.period
     return None
 
 
@@ -173,7 +173,7 @@ class Reduced:
                     times=phase.times,
                     count={task: n for task, n in zip(phase.tasks, phase.count, strict=True) if n},
                     runs=phase.runs,
-                    interval_ticks=phase.body.schedule.ii_ticks,
+                    interval_ticks=whole(Fraction(phase.body.schedule.ii_ticks, FINER)),
                     first=known.first,
                     period=known.period,
                     period_ticks=known.ticks,

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from hexloom.optimizer.plan import Plan
     from hexloom.optimizer.workload import Workload
 
-FINER = 16
-"""Parts of a tick in which bodies are scheduled: moments without length take one of them."""
-
 
 @dataclass(frozen=True)
 class Small:
@@ -63,7 +60,7 @@ def iterations_of(workload: Workload, machine: Machine) -> dict[str, int]:
 
 
 class Source:
-    """What the small workloads are made of: all with one tick, a part of that of all tasks with ``few`` iterations.
+    """What the small workloads are made of: all with one tick, that of all tasks with ``few`` iterations.
 
     Raises
     ------
@@ -76,7 +73,7 @@ class Source:
         self.trips = iterations_of(workload, machine)
         self.tick = workload.tick_us
         lowered = self._lowered(dict.fromkeys(self.trips, few), 0)
-        self.tick = None if lowered.problem.tick is None else lowered.problem.tick / FINER
+        self.tick = lowered.problem.tick
         longer = self._lowered(dict.fromkeys(self.trips, few), 1)
         self._parts = parts_of_stages(lowered.problem, longer.problem)
 
