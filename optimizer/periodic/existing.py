@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.periodic.trial import Small, Source
 
-RUNS = (24, 48, 96)
+RUNS = (12, 24, 48, 96)
 """Iterations in which the repeat of a loop is looked for."""
 
 

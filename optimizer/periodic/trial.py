@@ -76,6 +76,7 @@ class Source:
         self.tick = lowered.problem.tick
         longer = self._lowered(dict.fromkeys(self.trips, few), 1)
         self._parts = parts_of_stages(lowered.problem, longer.problem)
+        self._known: dict[tuple[tuple[str, int], ...], Small] = {}
 
     def ops(self) -> int:
         """Return about how many ops all iterations have."""
@@ -89,6 +90,12 @@ class Source:
         NotALoopError
             They are no loops, or what runs before them does not fit beside them.
         """
+        key = tuple(iterations.items())
+        if key not in self._known:
+            self._known[key] = self._small(iterations)
+        return self._known[key]
+
+    def _small(self, iterations: Mapping[str, int]) -> Small:
         lowered = self._lowered(iterations, 0)
         rolled = roll(lowered.problem, self._parts, dict(iterations), self.rule)
         kept, room, strictly = _keep(rolled)
