@@ -190,7 +190,12 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
             total_bytes=machine.vtcm.total_bytes.whole, reserved_bytes=machine.vtcm.reserved_bytes.whole
         ),
         pools=tuple(
-            Pool(name=pool.name, total_bytes=pool.size_bytes, reserved_bytes=pool.reserved_bytes)
+            Pool(
+                name=pool.name,
+                total_bytes=pool.size_bytes,
+                reserved_bytes=pool.reserved_bytes,
+                dma_only=pool.dma_only,
+            )
             for pool in workload.pools
         ),
         entry_ticks=ticks(entry_us),
