@@ -154,6 +154,8 @@ def _search(
     lower = local.bounds.best.ticks
     proven = _met(best, lower, enough_gap)
     left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)
+    if seed is not None and len(guards) > 1 and len(problem.ops) <= FEW_OPS:
+        left = seconds  # these searches begin from nothing, and have what they would have alone
     if not guards or proven or found.proven_infeasible or limit.interrupted or left <= 0:
         return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
     plan_bound: float = 0

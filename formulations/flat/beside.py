@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.flat.fresh import FreshLane
 from hexloom.formulations.flat.lane import CONTRADICTED, Lane, Task
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ class Beside:
         workers: int,
         on_progress: Callable[[float, float], None] | None,
     ) -> None:
-        fresh = len(task.problem.ops) <= FRESH_OPS
-        self.counting = Lane(guard, task, incumbent, workers, self._told, fresh=fresh)
-        self.placing = Lane(beside, task, incumbent, workers, self._told, fresh=fresh)
+        kind = FreshLane if len(task.problem.ops) <= FRESH_OPS else Lane
+        self.counting = kind(guard, task, incumbent, workers, self._told)
+        self.placing = kind(beside, task, incumbent, workers, self._told)
         self._counted = task.seed is not None
         self._on_progress = on_progress
         self._shown = None if incumbent is None else incumbent[1].makespan
@@ -60,7 +61,7 @@ class Beside:
         interrupted = False
         with ThreadPoolExecutor(1) as pool:
             try:
-                other = pool.submit(self.placing.by_addresses, self.placing.seconds)
+                other = pool.submit(self.placing.by_addresses)
                 self.counting.by_bytes()
                 other.result()
             except KeyboardInterrupt:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 GRACE_S = 2.0
 """What the solver may overrun before it is ended."""
 
+SLOWEST = 60
+"""Seconds that one of the solver's own takes at most on a busy machine."""
+
 LEAST_S = 0.01
 """What a solver has that loaded too long."""
 
@@ -120,7 +123,7 @@ class Guard:
         """Solve ``job``; its limit holds whatever the solver does.
 
         ``GRACE_S`` after the limit the child is killed, and what it had found by then counts. A deterministic search
-        has ten times its limit, so that only a hang is cut.
+        has many times its limit, so that only a hang is cut.
         """
         best: FlatSolution | None = None
 
@@ -171,7 +174,7 @@ class Guard:
                 seconds = max(LEAST_S, seconds - (time.monotonic() - asked))
                 job = replace(job, options=replace(job.options, seconds=seconds))
             connection.send(job)
-            deadline = time.monotonic() + seconds * (10 if deterministic else 1) + GRACE_S
+            deadline = time.monotonic() + seconds * (SLOWEST if deterministic else 1) + GRACE_S
             while True:
                 if not connection.poll(max(0.0, deadline - time.monotonic())):
                     return "OVERRUN", 0

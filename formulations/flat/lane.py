@@ -24,10 +24,7 @@ BYTES_SHARE, HEADROOM_SHARE = 0.5, 0.2
 """Parts of the time for schedules by bytes where buffers may not be packed, and for those by fewer bytes."""
 
 HEADROOM = 0.05
-"""Part of the scratchpad that is left out of the count then, and once more each time that does not help."""
-
-LEVELS = 10
-"""At most so often, by a search that begins from nothing; once by others."""
+"""Part of the scratchpad that is left out of the count then."""
 
 COMPLETE = ("INFEASIBLE", "OPTIMAL")
 
@@ -63,8 +60,6 @@ class Lane:
         incumbent: tuple[Decision, Simulated] | None,
         workers: int,
         tell: Callable[[Lane], None],
-        *,
-        fresh: bool = False,
     ) -> None:
         self.guard = guard
         self.task = task
@@ -74,9 +69,7 @@ class Lane:
         self.best = incumbent
         self.bound = task.lower
         self.workers = workers
-        self.fresh = fresh
         self.started = time.monotonic()
-        self._spent_before = guard.spent
         self.unpacked: FlatSolution | None = None
         self.notes: list[str] = []
         self.exhausted = False
@@ -85,55 +78,42 @@ class Lane:
     def by_bytes(self) -> None:
         """Count bytes only: a relaxation, whose bound holds for the whole problem. Its solutions are packed.
 
-        Only where that fails are ever fewer bytes counted, and then the model with addresses solved.
+        Only where that fails are fewer bytes counted, and then the model with addresses solved.
         """
         share = 1.0 if self.problem.fits_side_by_side else BYTES_SHARE
-        outcome = self._begin(addresses=False, seconds=self._part(0, share))
-        complete, loose = outcome.status in COMPLETE, self.unpacked is not None
-        if complete and not loose:
-            self._confirm(outcome, addresses=False, seconds=self._left)
+        outcome = self._solve(addresses=False, seconds=self._part(0, share))
+        complete = self._conclude(outcome, addresses=False)
         self.settled = self.exhausted
         self.tell(self)
-        if not self.exhausted and loose:
-            share = self._with_headroom(share)
-            if complete and self._goes_on:
-                # What is proven of bytes is a bound for all.
-                self._confirm(outcome, addresses=False, seconds=self._part(share, (1 - share) / 2))
-        if (not complete or loose) and not self.exhausted and share < 1 and self._goes_on:
-            self.by_addresses(self._part(share, 1 - share), addresses=self.unpacked is not None)
+        if not self.exhausted and self.unpacked is not None and self._goes_on:
+            self._with_headroom(self._part(share, HEADROOM_SHARE))
+            share += HEADROOM_SHARE
+        if (not complete or self.unpacked is not None) and not self.exhausted and share < 1 and self._goes_on:
+            outcome = self._solve(addresses=self.unpacked is not None, seconds=self._part(share, 1 - share))
+            self._conclude(outcome, addresses=self.unpacked is not None)
 
-    def by_addresses(self, seconds: float, *, addresses: bool = True) -> None:
-        """Choose times and addresses together."""
-        outcome = self._begin(addresses=addresses, seconds=seconds)
-        if outcome.status in COMPLETE:
+    def by_addresses(self) -> None:
+        """Choose times and addresses together, from the best on."""
+        self._conclude(self._solve(addresses=True, seconds=self.seconds), addresses=True)
+
+    def _conclude(self, outcome: Outcome, *, addresses: bool) -> bool:
+        """Return whether the solver came to an end; then its claim is confirmed."""
+        complete = outcome.status in COMPLETE
+        if complete:
             self._confirm(outcome, addresses=addresses, seconds=self._left)
+        return complete
 
-    def _with_headroom(self, share: float) -> float:
-        """Look for schedules with ever fewer bytes counted than there are, until one packs: these do more often.
-
-        Return the part of the time that is over then; ``share`` was before.
-        """
-        for count in range(1, LEVELS + 1 if self.fresh else 2):
-            if self.unpacked is None or not self._goes_on:
-                break
-            if self._leave_out(count, self._part(share, HEADROOM_SHARE)) == "INFEASIBLE":
-                break
-        return share + HEADROOM_SHARE
-
-    def _leave_out(self, count: int, seconds: float) -> str:
-        pad = self.problem.scratchpad
-        left_out = math.ceil(pad.available_bytes * HEADROOM * count)
+    def _with_headroom(self, seconds: float) -> None:
+        """Look for schedules with fewer bytes counted than there are: these can be packed more often."""
+        problem, pad = self.problem, self.problem.scratchpad
+        left_out = math.ceil(pad.available_bytes * HEADROOM)
         less = pad.model_copy(update={"reserved_bytes": pad.reserved_bytes + left_out})
-        upper = self.problem.horizon_ticks if self.fresh else self._upper
-        if self.bound > self._upper or left_out >= pad.available_bytes:
-            return "INFEASIBLE"
-        fewer = self.problem.changed(scratchpad=less)
-        return self._ask(False, seconds, True, (self.bound, upper), self._take, fewer, from_nothing=self.fresh).status
+        if self.bound <= self._upper:
+            window = (self.bound, self._upper)
+            self._ask(False, seconds, True, window, self._take, problem.changed(scratchpad=less))
 
     def _part(self, spent: float, share: float) -> float:
         """Return the seconds for a ``share`` of all the time, of which ``spent`` is over."""
-        if self.fresh:
-            return self._left
         return self.seconds * share if self.seed is not None else self._left * share / (1 - spent)
 
     @property
@@ -173,19 +153,13 @@ class Lane:
     @property
     def _left(self) -> float:
         if self.seed is not None:
-            return self.seconds - (self.guard.spent - self._spent_before if self.fresh else 0)
+            return self.seconds
         return self.seconds - (time.monotonic() - self.started)
 
     @property
     def _upper(self) -> int:
         """Largest makespan still of interest."""
         return self.problem.horizon_ticks if self.best is None else int(self.best[1].makespan) - 1
-
-    def _begin(self, *, addresses: bool, seconds: float) -> Outcome:
-        if not self.fresh:
-            return self._solve(addresses=addresses, seconds=seconds)
-        window = (self.bound, self.problem.horizon_ticks)
-        return self._ask(addresses, seconds, True, window, self._take, from_nothing=True)
 
     def _solve(self, *, addresses: bool, seconds: float, presolve: bool = True, upper: int | None = None) -> Outcome:
         upper = self._upper if upper is None else upper
@@ -201,8 +175,6 @@ class Lane:
         window: tuple[int, int],
         take: Callable[[FlatSolution], None] | None,
         problem: Problem | None = None,
-        *,
-        from_nothing: bool = False,
     ) -> Outcome:
         options = FlatOptions(
             addresses=addresses,
@@ -214,11 +186,8 @@ class Lane:
             workers=self.workers,
             presolve=presolve,
             first=self.first,
-            # With addresses schedules come sooner without; by bytes the bounds are worth it.
-            linear=not (from_nothing and addresses),
         )
-        best = None if from_nothing else self.best
-        return self.guard.solve(Job(problem or self.problem, self.task.heads_tails, options, best), take)
+        return self.guard.solve(Job(problem or self.problem, self.task.heads_tails, options, self.best), take)
 
     def _take(self, solution: FlatSolution) -> None:
         wrong = broken_rule(self.problem, solution)
