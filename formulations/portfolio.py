@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
 from hexloom.formulations.fixed_order import drop_useless_guards
+from hexloom.formulations.flat.beside import FRESH_OPS
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.search import search_flat
 from hexloom.formulations.flat.windows import WindowSearch
@@ -39,7 +40,7 @@ EVENT_SHARE = 0.25
 """Share of the time for the search over events."""
 
 LOCAL_SHARE_SMALL = 0.03
-"""The same where the search over events, which is exact, comes next."""
+"""The same where the search over events, which is exact, comes next, or where CP-SAT begins from nothing."""
 
 WINDOWS_OPS, WINDOWS_SHARE = 64, 0.75
 """From so many ops on buffers that do not all fit get their addresses window by window, in this part of the time."""
@@ -115,6 +116,7 @@ def _search(
     started = time.monotonic()
     guards: tuple[Guard, ...] = ()
     tight = not problem.fits_side_by_side
+    fresh = tight and len(problem.ops) <= FRESH_OPS
 
     def start() -> tuple[Guard, ...]:
         nonlocal guards
@@ -130,7 +132,7 @@ def _search(
 
     share = 1.0 if not flat else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
     if flat and len(problem.ops) <= FEW_OPS:
-        share = LOCAL_SHARE_SMALL if len(problem.ops) <= EVENT_OPS or tight else LOCAL_SHARE_FEW
+        share = LOCAL_SHARE_SMALL if len(problem.ops) <= EVENT_OPS or fresh else LOCAL_SHARE_FEW
     if flat and _needs_windows(problem):
         windows = WindowSearch(start()[0], problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)
         placed = windows.run(enough_gap)
@@ -154,7 +156,7 @@ def _search(
     lower = local.bounds.best.ticks
     proven = _met(best, lower, enough_gap)
     left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)
-    if seed is not None and len(guards) > 1 and len(problem.ops) <= FEW_OPS:
+    if seed is not None and fresh:
         left = seconds  # these searches begin from nothing, and have what they would have alone
     if not guards or proven or found.proven_infeasible or limit.interrupted or left <= 0:
         return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Simulated
     from hexloom.formulations.flat.guard import Guard
 
-FRESH_OPS = 64
+FRESH_OPS = 32
 """Up to so many ops both begin from nothing."""
 
 
