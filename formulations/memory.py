@@ -185,6 +185,6 @@ def check_buffer(buffer: Buffer, ops: Mapping[str, Op], pools: Iterable[Pool]) -
         )
     if buffer.address is not None and buffer.address % buffer.align_bytes:
         raise ValueError(
-            f"buffer {buffer.name!r} is pinned at {buffer.address}, not a multiple of its alignment "
-            f"{buffer.align_bytes}"
+            f"buffer {(buffer.part_of or buffer.name)!r} is pinned at {buffer.address}, not a multiple of its "
+            f"alignment {buffer.align_bytes}"
         )
