@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.emit.c_tables import LONGEST_STEM, SELFTEST_HEADER, SHARED_HEADER, CTables, stem_of
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.schedule import write_whole
+from hexloom.optimizer.schedule import write_together
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,10 +43,14 @@ def shared_text(name: str) -> str:
     return (resources.files("hexloom.emit") / "include" / name).read_text(encoding="utf-8")
 
 
+def table_texts(schedule: Schedule, stem: str | None = None) -> dict[str, str]:
+    """Return tables, side-car and the header they need, by file name."""
+    return _tables(CTables(schedule, stem or table_stem(schedule.name)))
+
+
 def write_tables(schedule: Schedule, folder: Path, stem: str | None = None) -> dict[str, str]:
     """Write tables, side-car and the header they need; return the paths by file name."""
-    tables = CTables(schedule, stem or table_stem(schedule.name))
-    return _write(folder, _tables(tables))
+    return write_texts(folder, table_texts(schedule, stem))
 
 
 def write_emission(schedule: Schedule, folder: Path, stem: str | None = None, source: str = "-") -> dict[str, str]:
@@ -56,7 +60,7 @@ def write_emission(schedule: Schedule, folder: Path, stem: str | None = None, so
     texts[f"{tables.stem}_selftest.c"] = tables.selftest()
     texts[SELFTEST_HEADER] = shared_text(SELFTEST_HEADER)
     texts[f"{tables.stem}.d"] = tables.dependencies("schedule.json" if source == "-" else source)
-    return _write(folder, texts)
+    return write_texts(folder, texts)
 
 
 def _tables(tables: CTables) -> dict[str, str]:
@@ -68,7 +72,7 @@ def _tables(tables: CTables) -> dict[str, str]:
     }
 
 
-def _write(folder: Path, texts: dict[str, str]) -> dict[str, str]:
-    for name, text in texts.items():
-        write_whole(folder / name, text)
+def write_texts(folder: Path, texts: dict[str, str]) -> dict[str, str]:
+    """Write all ``texts`` into ``folder`` or, where one cannot be written, none; return the paths by file name."""
+    write_together({folder / name: text for name, text in texts.items()})
     return {name: str(folder / name) for name in texts}

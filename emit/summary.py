@@ -218,7 +218,7 @@ def _times(schedule: Schedule) -> Text:
     rows: list[tuple[str, str, str, str]] = []
     for name, ticks in schedule.baselines.items():
         if ticks is None:
-            rows.append((name, "-", "does not fit into the scratchpad, or breaks a deadline", ""))
+            rows.append((name, "-", "does not fit into the scratchpad, breaks a deadline, or waits for itself", ""))
         else:
             rows.append((name, f"{short(schedule.us(ticks))} {unit}", notes.get(name, ""), ""))
     existing = schedule.baselines.get("existing")

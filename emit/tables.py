@@ -225,10 +225,6 @@ def make_tables(schedule: Schedule) -> Tables:
     return _Build(schedule).tables()
 
 
-def _space(binding: int) -> int:
-    return records.POOL if binding else records.VTCM
-
-
 class _Build:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -349,12 +345,17 @@ class _Build:
     def _operand(self, buffer: int) -> Operand:
         address = self._address_of(buffer)
         binding = self._binding_of(buffer)
-        return Operand(binding=binding, space=_space(binding), flags=0, buffer=buffer, offset=address)
+        return Operand(binding=binding, space=self._space(binding), flags=0, buffer=buffer, offset=address)
 
     def _binding_of(self, buffer: int) -> int:
         """Return 0 for the scratchpad, and 1 and up for pools, in their order."""
         names = [None, *(pool.name for pool in self.problem.pools)]
         return names.index(self.map.rows[buffer].buffer.pool)
+
+    def _space(self, binding: int) -> int:
+        if binding == 0:
+            return records.VTCM
+        return records.DDR_DMA_ONLY if self.problem.pools[binding - 1].dma_only else records.POOL
 
     def _address_of(self, buffer: int) -> int:
         return self.schedule.plan.addresses[self.problem.buffers[self.map.rows[buffer].first].name]
@@ -364,7 +365,7 @@ class _Build:
         return Binding(
             bytes=max((buffer.offset + buffer.bytes for buffer in mine), default=0),
             align=max((buffer.align for buffer in mine), default=1),
-            space=_space(binding),
+            space=self._space(binding),
             flags=0,
         )
 

@@ -9,7 +9,9 @@ from pydantic import Field
 from hexloom.formulations.mode import Frozen, Name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hexloom.formulations.problem import Op
 
 
 class Buffer(Frozen):
@@ -141,9 +143,13 @@ class Scratchpad(Frozen):
 
 
 class Pool(Scratchpad):
-    """A memory beside the scratchpad with addresses of its own from 0 on: a locked part of a cache, another level."""
+    """A memory beside the scratchpad with addresses of its own from 0 on: a locked part of a cache, another level.
+
+    Where it is ``dma_only``, as DDR above the mapped window, only transfers use what lies there.
+    """
 
     name: Name
+    dma_only: bool = Field(default=False, exclude_if=lambda only: not only)
 
     @property
     def label(self) -> str:
@@ -151,13 +157,26 @@ class Pool(Scratchpad):
         return f"pool {self.name!r}"
 
 
-def check_buffer(buffer: Buffer, ops: Collection[str], pools: Iterable[Pool]) -> None:
-    """Raise ValueError where ``buffer`` names what does not exist, lives without an edge, or is pinned crookedly."""
+def check_buffer(buffer: Buffer, ops: Mapping[str, Op], pools: Iterable[Pool]) -> None:
+    """Raise ValueError where ``buffer`` names what does not exist, lives without an edge, or is pinned crookedly.
+
+    Also where an op uses it directly that lies where only DMA reaches.
+    """
     for name in buffer.ops:
         if name not in ops:
             raise ValueError(f"buffer {buffer.name!r}: there is no op {name!r}")
     if buffer.pool is not None and all(pool.name != buffer.pool for pool in pools):
         raise ValueError(f"buffer {buffer.name!r}: there is no pool {buffer.pool!r}")
+    far = next((pool for pool in pools if pool.name == buffer.pool and pool.dma_only), None)
+    for name in buffer.ops if far is not None else ():
+        direct = next((mode for mode in ops[name].modes if mode.dma is None), None)
+        if far is not None and direct is not None:
+            engines = ", ".join(dict.fromkeys(use.engine for use in direct.uses)) or "no engine"
+            raise ValueError(
+                f"op {name!r} on {engines} touches buffer {buffer.name!r} directly, but {far.label} [0, "
+                f"{far.total_bytes}) B is a DMA-only window: bring it into the scratchpad by an op on dma, and let "
+                "this op use the copy"
+            )
     if buffer.resident and not buffer.always and not buffer.ops:
         ends = "ends" if buffer.from_start else "begins"
         raise ValueError(
@@ -166,6 +185,6 @@ def check_buffer(buffer: Buffer, ops: Collection[str], pools: Iterable[Pool]) ->
         )
     if buffer.address is not None and buffer.address % buffer.align_bytes:
         raise ValueError(
-            f"buffer {buffer.name!r} is pinned at {buffer.address}, not a multiple of its alignment "
-            f"{buffer.align_bytes}"
+            f"buffer {(buffer.part_of or buffer.name)!r} is pinned at {buffer.address}, not a multiple of its "
+            f"alignment {buffer.align_bytes}"
         )

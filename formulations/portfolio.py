@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
 from hexloom.formulations.fixed_order import drop_useless_guards
+from hexloom.formulations.flat.beside import FRESH_OPS
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.flat.search import search_flat
 from hexloom.formulations.flat.windows import WindowSearch
@@ -39,13 +40,16 @@ EVENT_SHARE = 0.25
 """Share of the time for the search over events."""
 
 LOCAL_SHARE_SMALL = 0.03
-"""The same where the search over events, which is exact, comes next."""
+"""The same where the search over events, which is exact, comes next, or where CP-SAT begins from nothing."""
 
 WINDOWS_OPS, WINDOWS_SHARE = 64, 0.75
 """From so many ops on buffers that do not all fit get their addresses window by window, in this part of the time."""
 
 LOST_GAP = Fraction(1, 20)
 """Where windows end with a larger gap, list schedules that know addresses are tried too."""
+
+BESIDE_OPS = 400
+"""Up to so many ops on buffers that do not all fit are solved by bytes and with addresses at the same time."""
 
 FLAT_OPS = 4000
 """Above so many ops the flat model is not built: it would not leave its presolve in the time of a solve."""
@@ -110,21 +114,27 @@ def _search(
     enough_gap: Fraction,
 ) -> Found:
     started = time.monotonic()
-    guard: Guard | None = None
+    guards: tuple[Guard, ...] = ()
+    tight = not problem.fits_side_by_side
+    fresh = tight and len(problem.ops) <= FRESH_OPS
+
+    def start() -> tuple[Guard, ...]:
+        nonlocal guards
+        if flat and not guards:
+            both = tight and len(problem.ops) <= BESIDE_OPS
+            guards = tuple(stack.enter_context(Guard()) for _ in range(2 if both else 1))
+        return guards
 
     def not_yet() -> Bounds:
         # The solver loads while bounds are sharpened and the local search runs; easy problems need neither.
-        nonlocal guard
-        if flat and guard is None:
-            guard = stack.enter_context(Guard())
+        start()
         return bounds if sharpen is None else sharpen()
 
     share = 1.0 if not flat else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
     if flat and len(problem.ops) <= FEW_OPS:
-        share = LOCAL_SHARE_SMALL if len(problem.ops) <= EVENT_OPS else LOCAL_SHARE_FEW
+        share = LOCAL_SHARE_SMALL if len(problem.ops) <= EVENT_OPS or fresh else LOCAL_SHARE_FEW
     if flat and _needs_windows(problem):
-        guard = stack.enter_context(Guard())
-        windows = WindowSearch(guard, problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)
+        windows = WindowSearch(start()[0], problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)
         placed = windows.run(enough_gap)
         left = seconds * (1 - WINDOWS_SHARE) + max(0.0, windows.budget.left)
         left = left if seed is not None else seconds - (time.monotonic() - started)
@@ -134,7 +144,9 @@ def _search(
         if windows.interrupted or _met(placed, bounds.best.ticks, enough_gap):
             return so_far
         if _met(placed, bounds.best.ticks, LOST_GAP):
-            return _by_solver(guard, problem, bounds, evaluate, so_far, left, seed, on_progress) if left > 0 else so_far
+            if left <= 0:
+                return so_far
+            return _by_solver(guards, problem, bounds, evaluate, so_far, left, seed, on_progress)
         incumbents = (*incumbents, *(() if placed is None else (placed[0],)))
         seconds, started, share = left, time.monotonic(), LOCAL_SHARE_LARGE
     limit = Limit(seconds * share, deterministic=seed is not None)
@@ -144,7 +156,9 @@ def _search(
     lower = local.bounds.best.ticks
     proven = _met(best, lower, enough_gap)
     left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)
-    if guard is None or proven or found.proven_infeasible or limit.interrupted or left <= 0:
+    if seed is not None and fresh:
+        left = seconds  # these searches begin from nothing, and have what they would have alone
+    if not guards or proven or found.proven_infeasible or limit.interrupted or left <= 0:
         return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
     plan_bound: float = 0
     if len(problem.ops) <= EVENT_OPS:
@@ -167,11 +181,11 @@ def _search(
             return Found(best, 0, found.evaluations, False, True, plan_bound=plan_bound)
         left = left - share if seed is not None else seconds - (time.monotonic() - started)
     so_far = Found(best, 0, found.evaluations, False, False, plan_bound=plan_bound)
-    return _by_solver(guard, problem, local.bounds, evaluate, so_far, left, seed, on_progress)
+    return _by_solver(guards, problem, local.bounds, evaluate, so_far, left, seed, on_progress)
 
 
 def _by_solver(
-    guard: Guard,
+    guards: tuple[Guard, ...],
     problem: Problem,
     bounds: Bounds,
     evaluate: Evaluate,
@@ -182,7 +196,10 @@ def _by_solver(
 ) -> Found:
     """Improve what was found with CP-SAT on the whole problem, for ``seconds``."""
     lower = int(bounds.best.ticks)
-    improved = search_flat(guard, problem, bounds.heads_tails, evaluate, found.best, lower, seconds, seed, on_progress)
+    guard, beside = guards[0], guards[1] if len(guards) > 1 else None
+    improved = search_flat(
+        guard, problem, bounds.heads_tails, evaluate, found.best, lower, seconds, seed, on_progress, beside=beside
+    )
     best = found.best
     if improved.decision is not None and improved.simulated is not None:
         best = improved.decision, improved.simulated

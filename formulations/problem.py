@@ -170,7 +170,7 @@ class Problem(Frozen):
         for op in self.ops:
             for mode in op.modes:
                 check_mode(op.name, mode, engines, channels)
-        known = {op.name for op in self.ops}
+        known = {op.name: op for op in self.ops}
         for edge in self.precedences:
             for name in (edge.before, edge.after):
                 if name not in known:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +17,7 @@ from rich.console import Console
 
 from hexloom import __version__
 from hexloom.catalogues import hw_app, kernels_app
-from hexloom.emit.files import check_stem, write_emission, write_tables
+from hexloom.emit.files import check_stem, table_texts, write_emission, write_texts
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.pack_summary import pack_numbers, pack_summary
 from hexloom.emit.summary import result_numbers, short, summary
@@ -170,6 +170,8 @@ def solve_command(
             files = _write_files(schedule, out)
         except KeyboardInterrupt:
             return say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
+    if schedule is None and out is not None and (out / "schedule.json").exists():
+        tell(f"{out}: nothing was written; what lies there is the plan of an earlier run")
     if to_stdout and schedule is not None:
         sys.stdout.write(schedule.to_json())
     points = None
@@ -191,11 +193,12 @@ def _code_of(result: Result) -> int:
 
 
 def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
-    files = {name: str(folder / name) for name in ("schedule.json", "timeline.json", "gantt.svg")}
-    write_whole(Path(files["schedule.json"]), schedule.to_json())
-    write_whole(Path(files["timeline.json"]), timeline_json(schedule))
-    write_whole(Path(files["gantt.svg"]), gantt_svg(schedule))
-    return files | write_tables(schedule, folder)
+    texts = {
+        "schedule.json": schedule.to_json(),
+        "timeline.json": timeline_json(schedule),
+        "gantt.svg": gantt_svg(schedule),
+    }
+    return write_texts(folder, texts | table_texts(schedule))
 
 
 def _load_schedule(source: Path) -> Schedule:

@@ -70,6 +70,16 @@ def in_parts(whole: Buffer, parts: Sequence[Part], prefix: str) -> tuple[Buffer,
     )
 
 
+def check_part_names(buffers: Sequence[Buffer]) -> None:
+    """Refuse a buffer that is called as a part of another one is."""
+    parts = {buffer.name: buffer.part_of for buffer in buffers if buffer.part_of is not None}
+    for buffer in buffers:
+        if buffer.part_of is None and buffer.name in parts:
+            raise InvalidInputError(
+                f"buffer {buffer.name!r} is called as the bytes that {parts[buffer.name]!r} frees are; rename it"
+            )
+
+
 def _check(task: str, buffer: BufferDraft, steps: Sequence[tuple[str, int]], overwritten: bool) -> None:
     total = 0
     for k, (op, count) in enumerate(steps):

@@ -46,7 +46,7 @@ def with_flips(
 ) -> Advice:
     """Ask again with every overhead at the other end of its range.
 
-    Not for plans so large that this takes longer than the search, nor after Ctrl-C: the plan itself is there.
+    Not for plans so large that this takes longer than the search.
     """
     ends = [
         (name.removeprefix("overheads."), end, changed)
@@ -58,17 +58,14 @@ def with_flips(
     if len(ends) * len(decision.modes) > MOST_OPS_ASKED_AGAIN:
         return advice
     flips: list[str] = []
-    try:
-        tasks = _tasks(problem, decision, found)
-        for name, end, changed in ends:
-            lowered = lower(work, changed, rule)
-            if lowered.problem.op_index.keys() != problem.op_index.keys():
-                return advice  # ops were cut: the plan is one of other ops than the workload's
-            answer = _answer_at(lowered, plan, tasks, rule)
-            if answer is not None and answer != advice.answer:
-                flips.append(f"{name} {end}: {answer}")
-    except KeyboardInterrupt:
-        return advice
+    tasks = _tasks(problem, decision, found)
+    for name, end, changed in ends:
+        lowered = lower(work, changed, rule)
+        if lowered.problem.op_index.keys() != problem.op_index.keys():
+            return advice  # ops were cut: the plan is one of other ops than the workload's
+        answer = _answer_at(lowered, plan, tasks, rule)
+        if answer is not None and answer != advice.answer:
+            flips.append(f"{name} {end}: {answer}")
     return advice.model_copy(update={"flips": tuple(flips)})
 
 

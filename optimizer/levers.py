@@ -291,7 +291,8 @@ class Levers:
         if answer.decision is not None:
             place = next(k for k, b in enumerate(buffers) if b.name == name)
             at = f" (to {answer.decision.offsets[place]}, for example)"
-        return self._solved(f"move the pin of buffer {name!r}{at}", changed)
+        whole = next(b.part_of or name for b in buffers if b.name == name)
+        return self._solved(f"move the pin of buffer {whole!r}{at}", changed)
 
     def _one_more(self, name: str, found: Shortfall) -> Lever:
         short = found.short if found.kind == "units" and found.resource == name else 1

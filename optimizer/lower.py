@@ -38,7 +38,7 @@ from hexloom.formulations.problem import (
 from hexloom.hwmodels import cost
 from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.draft import check_count, in_class
-from hexloom.optimizer.drains import in_parts, parts_of
+from hexloom.optimizer.drains import check_part_names, in_parts, parts_of
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.hazard_orders import in_order
 from hexloom.optimizer.kernels import Explicit
@@ -170,6 +170,7 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
             buffers += in_parts(declared, drains.get(b.name, ()), prefix)
     buffers += _reserved(workload, machine, ops)
     _check_pools(workload, buffers)
+    check_part_names(buffers)
     engines = engines_of(workload, machine, ops)
     problem = Problem(
         name=workload.name,
@@ -190,7 +191,12 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
             total_bytes=machine.vtcm.total_bytes.whole, reserved_bytes=machine.vtcm.reserved_bytes.whole
         ),
         pools=tuple(
-            Pool(name=pool.name, total_bytes=pool.size_bytes, reserved_bytes=pool.reserved_bytes)
+            Pool(
+                name=pool.name,
+                total_bytes=pool.size_bytes,
+                reserved_bytes=pool.reserved_bytes,
+                dma_only=pool.dma_only,
+            )
             for pool in workload.pools
         ),
         entry_ticks=ticks(entry_us),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from fractions import Fraction
@@ -18,6 +19,8 @@ from hexloom.formulations.ticks import Moment, Ticks
 from hexloom.optimizer.plan import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hexloom.optimizer.simulate import ExactTimeline
 
 
@@ -193,25 +196,50 @@ def write_whole(path: Path, text: str) -> None:
     OSError
         With ``path`` in it, whatever step failed.
     """
+    write_together({path: text})
+
+
+def write_together(texts: Mapping[Path, str]) -> None:
+    """Write all files of one run or none: none takes its name before all lie beside theirs.
+
+    Raises
+    ------
+    OSError
+        With the path of the file that cannot be written.
+    """
+    beside: list[tuple[Path, Path, str]] = []
+    path = Path()
     try:
-        _write_beside(path, text)
+        for path, text in texts.items():
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
+                beside.append((path, path, text))
+                continue
+            real = path.resolve()  # a link stays one
+            beside.append((path, _beside(real, text), ""))
+        for path, temporary, text in beside:
+            if temporary is not path:
+                os.replace(temporary, path.resolve())
+                continue
+            with contextlib.suppress(BrokenPipeError):  # the reader has all it wants
+                path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        for path, temporary, _ in beside:
+            if temporary is not path:
+                temporary.unlink(missing_ok=True)
 
 
-def _write_beside(path: Path, text: str) -> None:
-    if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
-        with contextlib.suppress(BrokenPipeError):  # the reader has all it wants
-            path.write_text(text, encoding="utf-8", newline="\n")
-        return
-    path = path.resolve()  # a link stays one
+def _beside(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
         os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    return Path(temporary)

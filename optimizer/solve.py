@@ -44,6 +44,7 @@ SLOWED_S, SLOWED_OPS = 15.0, 300
 """Most seconds for the configuration bound where ops slow each other, up to so many ops: it is the best bound there."""
 
 
+PROVEN_ONCE = "interrupted: what the search has proven was not proven a second time"
 INTERRUPTED = "interrupted: this is the best plan that was known by then"
 
 PLAN_AT_EVENTS = "plan whose ops start at events"
@@ -263,11 +264,13 @@ def solve(
         outcome = _or_kept(searched_once_more, kept)
     claim = claim_of(problem, outcome, bounds.best.ticks)
     twice = None if claim is None else claim.by_solver
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         if prove_twice and claim is not None and not slows(acting):
             outcome, twice = prove_again(problem, bounds, evaluator(acting), outcome, time_limit_s, seed)
         elif prove_twice and claim is not None and not twice:
             outcome, twice = prove_again_by_events(problem, acting, evaluator(acting), outcome, time_limit_s, seed)
+    except KeyboardInterrupt:
+        outcome = replace(outcome, notes=(*outcome.notes, PROVEN_ONCE))
     if outcome.best is None:
         if outcome.proven_infeasible:
             what = PLAN_AT_EVENTS if outcome.by_events and slows(acting) else "schedule"

@@ -85,12 +85,14 @@ class Slows(Spec):
 class UserPool(Spec):
     """A memory beside the machine's scratchpad, with addresses of its own: a locked part of a cache, another level.
 
-    Of its ``size_bytes`` the highest ``reserved_bytes`` are somebody else's.
+    Of its ``size_bytes`` the highest ``reserved_bytes`` are somebody else's. In one that is ``dma_only``, as DDR above
+    the mapped window, only ops on dma can use buffers.
     """
 
     name: Name
     size_bytes: Annotated[Bytes, Field(ge=1)]
     reserved_bytes: Bytes = 0
+    dma_only: bool = Field(default=False, exclude_if=lambda only: not only)
 
     @model_validator(mode="after")
     def _has_room(self) -> Self:

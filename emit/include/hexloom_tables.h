@@ -41,7 +41,7 @@
 /* spaces of bindings and operands */
 #define HEXLOOM_VTCM (1u)
 #define HEXLOOM_DDR_MAPPED (2u)
-#define HEXLOOM_DDR_DMA_ONLY (3u)
+#define HEXLOOM_DDR_DMA_ONLY (3u) /* such a memory, in which only transfers use buffers */
 #define HEXLOOM_POOL (4u) /* a memory beside the scratchpad, in the order of the problem's pools */
 
 #define HEXLOOM_TASK_ASYNC (1u)      /* task flag */

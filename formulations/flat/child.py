@@ -8,7 +8,7 @@ import sys
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.flat.guard import Found, Job
+from hexloom.formulations.flat.guard import Found, Job, Spent
 from hexloom.formulations.flat.model import FlatModel
 from hexloom.formulations.flat.slowed_model import SlowedModel
 from hexloom.formulations.flat.window_model import WindowModel
@@ -42,7 +42,9 @@ def main() -> None:
             flat = model_of(job)
             if job.incumbent is not None:
                 flat.hint(*job.incumbent)
-            connection.send(flat.solve(connection.send))
+            said = flat.solve(connection.send)
+            connection.send(Spent(flat.spent))
+            connection.send(said)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
 

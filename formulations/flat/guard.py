@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 GRACE_S = 2.0
 """What the solver may overrun before it is ended."""
+
+SLOWEST = 60
+"""Seconds that one of the solver's own takes at most on a busy machine."""
+
+LEAST_S = 0.01
+"""What a solver has that loaded too long."""
 
 START_S = 30.0
 """What a new process may take to load the solver on a busy machine."""
@@ -57,6 +63,13 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What a job has cost in the solver's own seconds, which are the same each time."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """A solution that comes back of an errand."""
 
@@ -83,7 +96,10 @@ class Errand(Protocol):
 
 
 class Guard:
-    """A child process that solves flat models and runs errands; it loads while others search, is replaced when lost."""
+    """A child process that solves flat models and runs errands; it loads while others search, is replaced when lost.
+
+    ``spent`` are the seconds of the solver's own that jobs have taken which came to an end.
+    """
 
     def __init__(self, *, lazy: bool = False) -> None:
         self._lazy = lazy
@@ -91,6 +107,7 @@ class Guard:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._loaded = False
+        self.spent = 0.0
 
     def __enter__(self) -> Self:
         """Start the child at once, so that it has loaded when the first job comes; a lazy one starts with the job."""
@@ -106,7 +123,7 @@ class Guard:
         """Solve ``job``; its limit holds whatever the solver does.
 
         ``GRACE_S`` after the limit the child is killed, and what it had found by then counts. A deterministic search
-        has ten times its limit, so that only a hang is cut.
+        has many times its limit, so that only a hang is cut.
         """
         best: FlatSolution | None = None
 
@@ -145,26 +162,26 @@ class Guard:
         name: str,
         take: Callable[[Any], None],
     ) -> tuple[str, int]:
-        if self._connection is None:
-            self._start()
-        connection = self._connection
-        assert connection is not None
-        if self._stopped:
-            self._end()
-            return "DIED", 0
-        finished = False
+        finished, asked = False, time.monotonic()
         try:
-            if not self._loaded:
-                if not connection.poll(START_S):
-                    return "OVERRUN", 0
-                connection.recv()
-                self._loaded = True
+            if not self._ready():
+                return "OVERRUN", 0
+            connection = self._connection
+            if self._stopped or connection is None:
+                return "DIED", 0
+            if isinstance(job, Job) and not deterministic:
+                # A child that was still loading has spent of the limit.
+                seconds = max(LEAST_S, seconds - (time.monotonic() - asked))
+                job = replace(job, options=replace(job.options, seconds=seconds))
             connection.send(job)
-            deadline = time.monotonic() + seconds * (10 if deterministic else 1) + GRACE_S
+            deadline = time.monotonic() + seconds * (SLOWEST if deterministic else 1) + GRACE_S
             while True:
                 if not connection.poll(max(0.0, deadline - time.monotonic())):
                     return "OVERRUN", 0
                 message = connection.recv()
+                if isinstance(message, Spent):
+                    self.spent += message.seconds
+                    continue
                 if isinstance(message, FlatSolution | Found):
                     take(message)
                     continue
@@ -178,6 +195,18 @@ class Guard:
         finally:
             if not finished:
                 self._end()
+
+    def _ready(self) -> bool:
+        """Wait until a child has loaded; start one if there is none. False if it takes too long."""
+        if self._connection is None:
+            self._start()
+        assert self._connection is not None
+        if not self._loaded and not self._stopped:
+            if not self._connection.poll(START_S):
+                return False
+            self._connection.recv()
+            self._loaded = True
+        return True
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()

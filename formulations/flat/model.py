@@ -39,7 +39,10 @@ class FlatSolution:
 
 @dataclass(frozen=True, slots=True)
 class FlatOptions:
-    """What the model holds and how it is searched; with ``first`` any solution is as good as the best."""
+    """What the model holds and how it is searched; with ``first`` any solution is as good as the best.
+
+    Without ``linear`` no linear program is solved beside the search.
+    """
 
     addresses: bool
     upper: int
@@ -50,6 +53,7 @@ class FlatOptions:
     workers: int
     presolve: bool = True
     first: bool = False
+    linear: bool = True
 
 
 class FlatModel:
@@ -67,6 +71,7 @@ class FlatModel:
         add_bytes(self.model, problem, self.lives)
         self.addresses = self.add_addresses(self.lives) if options.addresses else None
         self.model.minimize(self.variables.makespan)
+        self.spent = 0.0
 
     def add_variables(self, ht: HeadsTails) -> FlatVars:
         """Create the variables of all ops."""
@@ -124,6 +129,8 @@ class FlatModel:
         parameters.num_workers = 1 if options.deterministic else options.workers
         parameters.cp_model_presolve = options.presolve
         parameters.stop_after_first_solution = options.first
+        if not options.linear:
+            parameters.linearization_level = 0
         # A subsolver with known wrong answers on rectangles (or-tools #4582).
         parameters.ignore_subsolvers.append("packing_square_lns")
         if options.deterministic:
@@ -132,6 +139,7 @@ class FlatModel:
             parameters.max_time_in_seconds = options.seconds
         self.tune(parameters)
         status = solver.solve(self.model, _Report(self, on_solution))
+        self.spent = solver.response_proto.deterministic_time
         bound = solver.best_objective_bound if status != cp_model.INFEASIBLE else float(options.upper + 1)
         return solver.status_name(status), int(-(-bound // 1)) if bound > 0 else 0
 

@@ -75,6 +75,11 @@ class Explicit(KernelSpec):
         return self.model_copy(update={"ops": tuple(items)})
 
 
+def _count_of(item: Item) -> int:
+    """Return how many ops an item is written out to."""
+    return 1 if isinstance(item, OpSpec) else item.count * sum(_count_of(inner) for inner in item.ops)
+
+
 class _Unroller:
     def __init__(self, task: str, machine: Machine, engines: Mapping[str, UserEngine], channels: Sequence[str]) -> None:
         self.task, self.machine, self.channels = task, machine, channels
@@ -123,6 +128,7 @@ class _Unroller:
                 continue
             if item.for_ in index:
                 raise InvalidInputError(f"task {self.task!r}: loop index {item.for_!r} is used in a loop around it")
+            check_count(self.task, len(self.ops) + _count_of(item))
             for i in range(item.count):
                 inside = {**index, item.for_: i}
                 self.buffers_of(item.buffers, inside)
@@ -249,11 +255,11 @@ class _Unroller:
                     raise InvalidInputError(f"{where}: it takes no time, so it moves nothing of {name!r}; drop {key!r}")
                 mb_s = amount if key == "channels" or not amount else amount / mode.latency_us
                 if mb_s > MAX_RATE:
-                    much = f"{float(mb_s):.6g} MB/s of channel {name!r}"
+                    much = f"{float(mb_s / 1000):.6g} GB/s of channel {name!r}"
                     if key == "bytes":
                         much = f"{amount:,} bytes in {float(mode.latency_us):g} us, which is {much}"
                     raise InvalidInputError(
-                        f"{where}: {key!r} says {much}, above the limit of {MAX_RATE:.0e} MB/s; "
+                        f"{where}: {key!r} says {much}, above the limit of {MAX_RATE // 1000:.0e} GB/s; "
                         + ("write less, or a longer duration" if key == "bytes" else "write a lower rate")
                     )
                 moves[name] = amount * mode.latency_us if key == "channels" else amount

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, ValidationError
 
 from hexloom.formulations.problem import Region
-from hexloom.formulations.region import MAX_ROWS
+from hexloom.formulations.region import MAX_END_BYTES, MAX_ROWS
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import Bytes, Name, Spec, explain
 
@@ -93,12 +93,19 @@ def _region(
     if (spec.rows > 1) != (spec.stride is not None):
         missing = "rows need a stride" if spec.stride is None else "one row has no stride"
         raise InvalidInputError(f"{where}: region of {spec.tensor!r}: {missing}; give both rows and stride, or neither")
+    begin = spec.offset + sum(step * index[name] for name, step in spec.step.items())
+    end = begin + (spec.rows - 1) * (spec.stride or 0) + spec.bytes
+    if begin < 0 or end > MAX_END_BYTES:
+        raise InvalidInputError(
+            f"{where}: region of {spec.tensor!r} is [{begin}, {end}) B, outside of [0, {MAX_END_BYTES}); write a "
+            "smaller offset, step, stride or number of bytes"
+        )
     try:
         return Region(
             tensor=name_of(spec.tensor),
             kind=kind,
             bypass=bypass if spec.path is None else spec.path == "bypass",
-            offset_bytes=spec.offset + sum(step * index[name] for name, step in spec.step.items()),
+            offset_bytes=begin,
             row_bytes=spec.bytes,
             rows=spec.rows,
             stride_bytes=spec.stride or 0,

@@ -53,6 +53,11 @@ def test_ord_01_bad_table_is_refused(case: Case) -> None:
     assert ("O0", "SM1") in [v.parties for v in violations]
     told = next(v.message for v in violations if v.parties == ("O0", "SM1"))
     assert "'O0'" in told and "'SM1'" in told
+    two = to_problem(data["two_D_slots"])
+    ordered = sorted(plan.assignments, key=lambda a: two.op_index[a.op])
+    times = simulate(two, plan.model_copy(update={"assignments": tuple(ordered)}), "none").times
+    assert [(times[name].start, times[name].observed) for name in ("SM1", "O0")] == [(10, 16), (14, 18)]
+    assert all(times[name].start == at for name, at in data["bad_table"]["starts"].items())
 
 
 def test_ord_04_wait_before_reuse_not_before_start(case: Case) -> None:

@@ -14,7 +14,7 @@ from cases.answers import (
 from cases.neutral import to_problem
 from compile.conftest import HOST
 
-from hexloom import Workload, solve, what_if
+from hexloom import InvalidInputError, Workload, solve, what_if
 from hexloom.emit.files import write_tables
 from hexloom.formulations.problem import Engine, Mode, Op, Precedence, Problem, Use
 from hexloom.hwmodels import load_hw
@@ -187,7 +187,7 @@ def test_perf_10_the_other_engine_for_the_head(case: Case) -> None:
 
 
 def test_perf_13_sizes_and_offsets_beyond_32_bits(case: Case, tmp_path: Path) -> None:
-    """What lies in DDR is a pool of its own; its offsets and sizes come back whole from compiled tables."""
+    """What lies in DDR is a pool for DMA only; its offsets and sizes come back whole from compiled tables."""
     data = case("PERF-13")
     (task,) = data["tasks"]
     head, kv = data["ddr"]
@@ -198,7 +198,7 @@ def test_perf_13_sizes_and_offsets_beyond_32_bits(case: Case, tmp_path: Path) ->
     op = {"name": task["id"], "engine": task["eng"], "duration_us": task["dur"], "buffers": [task["src"][0]]}
     work = {
         "name": "far",
-        "pools": [{"name": "ddr", "size_bytes": 8 * 2**30}],
+        "pools": [{"name": "ddr", "size_bytes": "8GiB", "dma_only": True}],
         "tasks": [{"name": "far", "ops": [op], "buffers": buffers}],
     }
     result = solve(Workload.from_data(work), "hexagon-v79")
@@ -214,7 +214,7 @@ int main(void) {
   const hexloom_operand *operand = &far_operands[far_tasks[0].first_operand];
   for (k = 0; k < FAR_BUFFERS; k++) printf("%" PRIu64 " %" PRIu64 "\\n", far_buffers[k].offset, far_buffers[k].bytes);
   printf("%" PRIu64 " %" PRIu64 "\\n", operand->offset, far_bindings[operand->binding].bytes);
-  return 0;
+  return operand->space != HEXLOOM_DDR_DMA_ONLY || far_bindings[operand->binding].space != HEXLOOM_DDR_DMA_ONLY;
 }
 """
     (tmp_path / "reader.c").write_text(reader, encoding="utf-8")
@@ -225,3 +225,14 @@ int main(void) {
         f"{kv['at']} {kv['bytes']}",
         f"{kv['at']} {kv['at'] + kv['bytes']}",
     ]
+    direct = {**work, "tasks": [{"name": "far", "ops": [{**op, "engine": "hvx"}], "buffers": buffers}]}
+    with pytest.raises(InvalidInputError) as refused:
+        solve(Workload.from_data(direct), "hexagon-v79")
+    for part in (
+        "op 'd' on hvx",
+        "'kv' directly",
+        "pool 'ddr' [0, 8589934592) B is a DMA-only window",
+        "by an op on dma",
+    ):
+        assert part in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -16,7 +16,7 @@ from hexloom import check_schedule, solve
 from hexloom.formulations import portfolio
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat import guard as guard_module
-from hexloom.formulations.flat import search as flat_search
+from hexloom.formulations.flat import lane as lane_module
 from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Guard, Job, Outcome
 from hexloom.formulations.flat.model import FlatModel, FlatSolution
@@ -34,8 +34,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def solved_by_the_flat_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the small problems here from the search over events, which would leave nothing to the solver."""
+    """Keep the small problems here from the search over events, which would leave nothing to the solver.
+
+    One guard only: who is asked what is counted here.
+    """
     monkeypatch.setattr(portfolio, "EVENT_OPS", 0)
+    monkeypatch.setattr(portfolio, "BESIDE_OPS", 0)
 
 
 # --- a solver that lies ---------------------------------------------------------------------------------
@@ -209,7 +213,7 @@ def test_fewer_bytes_are_counted_only_while_the_last_solution_does_not_pack(
             take(seen[-1])
         return Outcome("FEASIBLE" if n == 1 else "UNKNOWN", 0, None)
 
-    monkeypatch.setattr(flat_search, "decision_of", once)
+    monkeypatch.setattr(lane_module, "decision_of", once)
     jobs = lying(monkeypatch, twice)
     solve(p, seed=1, time_limit_s=0.5)
     later = [(job.problem.scratchpad.available_bytes, job.options.addresses) for job in jobs[1:]]

@@ -159,12 +159,12 @@ def test_a_workload_is_read_back_as_it_was_written() -> None:
         ({"bytes": {"ddr": "4MB"}}, "ambiguous"),
         (
             {"channels": {"ddr": "1e10GB/s"}},
-            "op 'a': 'channels' says 1e+13 MB/s of channel 'ddr', above the limit of 1e+12 MB/s; write a lower rate",
+            "op 'a': 'channels' says 1e+10 GB/s of channel 'ddr', above the limit of 1e+09 GB/s; write a lower rate",
         ),
         (
             {"bytes": {"ddr": 10**18}},
-            "'bytes' says 1,000,000,000,000,000,000 bytes in 10 us, which is 1e+17 MB/s of channel 'ddr', above "
-            "the limit of 1e+12 MB/s; write less, or a longer duration",
+            "'bytes' says 1,000,000,000,000,000,000 bytes in 10 us, which is 1e+14 GB/s of channel 'ddr', above "
+            "the limit of 1e+09 GB/s; write less, or a longer duration",
         ),
         ({"channels": {"": "1GB/s"}}, "ops[0].channels: a name in it should have at least 1 character, got ''"),
         ({"channels": {None: "1GB/s"}}, "ops[0].channels: a name in it should be a valid string, got None"),

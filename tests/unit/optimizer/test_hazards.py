@@ -225,7 +225,7 @@ def test_loops_of_today_hold_the_maintenance() -> None:
         ({"stride": 8192}, "one row has no stride"),
         ({"rows": 2, "stride": 100}, "rows must not overlap"),
         ({"step": {"i": 1}}, "names index 'i', but no loop around it has that name"),
-        ({"offset": 2**53}, "less than or equal to 9007199254740991"),
+        ({"offset": 2**53}, "outside of [0, 9007199254740991)"),
     ],
 )
 def test_a_region_that_cannot_be(region: Data, said: str) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,13 +11,14 @@ from unit.shared_channels import pulling, sharing
 from unit.small import buffer, held, move, on, problem, run
 
 from hexloom import InvalidInputError, Workload, check_schedule, load_hw, solve
+from hexloom.formulations.again import Claim
 from hexloom.hwmodels import MachineFileError
 from hexloom.optimizer import finish, flips
 from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.check import Violation
 from hexloom.optimizer.errors import CheckFailedError
-from hexloom.optimizer.schedule import write_whole
-from hexloom.optimizer.solve import INTERRUPTED
+from hexloom.optimizer.schedule import write_together, write_whole
+from hexloom.optimizer.solve import INTERRUPTED, PROVEN_ONCE
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Buffer, Problem
@@ -374,13 +377,26 @@ def test_overheads_that_were_not_varied_are_not_said_to_change_nothing(
     asked: Workload | Problem = work(op("a", 1), op("b", 1))
     if why == "too many ops":
         monkeypatch.setattr(flips, "MOST_OPS_ASKED_AGAIN", 1)
-    elif why == "interrupted":  # the plan is there; only this question is open
+    elif why == "interrupted":  # the plan is there; only this question is open, and that is said
         monkeypatch.setattr(flips, "_answer_at", interrupted)
     else:
         asked = problem(on("hvx", "a", 1))
-    schedule = solve(asked, seed=1).schedule
+    result = solve(asked, seed=1)
+    schedule = result.schedule
     assert schedule is not None and schedule.advice is not None
     assert schedule.advice.flips is None
+    assert (INTERRUPTED in result.notes) == (why == "interrupted")
+
+
+def test_an_interrupted_second_proof_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(solve_module, "prove_again", interrupted)
+    monkeypatch.setattr(solve_module, "claim_of", lambda *_: Claim(1, False))
+    result = solve(problem(*(on("hvx", f"a{i}", 2) for i in range(3))), seed=1, time_limit_s=0.2, prove_twice=True)
+    assert result.notes == (PROVEN_ONCE,)
+    assert result.schedule is not None and check_schedule(result.schedule) == []
 
 
 def test_a_plan_with_cut_ops_is_one_of_other_ops_than_the_workloads() -> None:
@@ -412,6 +428,30 @@ def test_links_and_pipes_are_written_to_and_not_replaced(tmp_path: Path) -> None
     assert link.is_symlink() and target.read_text() == "new"
     write_whole(Path("/dev/null"), "gone")
     assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize("fault", ["a folder stands there", "the disk is full"])
+def test_the_files_of_a_run_are_written_together_or_not_at_all(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (tmp_path / name for name in ("a.json", "b.svg", "c.h"))
+    first.write_text("old")
+    make, calls = tempfile.mkstemp, []
+
+    def full(**where: Any) -> Any:
+        calls.append(where)
+        if len(calls) == 3:
+            raise OSError(28, "No space left on device")
+        return make(**where)
+
+    if fault == "the disk is full":
+        monkeypatch.setattr(tempfile, "mkstemp", full)
+    else:
+        third.mkdir()
+    with pytest.raises(OSError, match=re.escape(str(third))):
+        write_together({first: "new", second: "new", third: "new"})
+    assert first.read_text() == "old"
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json"} | ({"c.h"} if third.is_dir() else set())
 
 
 @pytest.mark.parametrize(("due", "said"), [(80, "channel 'ddr' cannot end before 82 ticks"), (85, "no plan whose ops")])
