@@ -1,0 +1,77 @@
+"""The program that runs tables on this host, built for tests in several ways, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compile.conftest import CLANG, ROOT, Compiler
+
+from hexloom.emit.flow import flow_words
+from hexloom.emit.tables import make_tables
+
+if TYPE_CHECKING:
+    from hexloom.emit.tables import Tables
+    from hexloom.optimizer.schedule import Schedule
+
+HERE = Path(__file__).parent
+RUNTIME = ("hexloom_bind.c", "hexloom_wait.c", "hexloom_walk.c", "hexloom_runtime.c")
+SOURCES = (*RUNTIME, "hexloom_posix.c", "hexloom_flow.c", "hexloom_host.c")
+INCLUDES = ("-I", ROOT / "emit" / "include", "-I", ROOT / "emit" / "runtime")
+STEPS = ("-include", HERE / "steps.h", "-D_GNU_SOURCE")
+GCC = ("gcc", "cc")
+WAYS: dict[str, tuple[tuple[str, ...], tuple[str | Path, ...]]] = {
+    "gcc": (GCC, ("-O2",)),
+    "clang": (CLANG, ("-O2",)),
+    "asan": (GCC, ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *STEPS)),
+    "tsan": (GCC, ("-O1", "-g", "-fsanitize=thread", *STEPS)),
+}
+"""Compiler and flags; the ones with sanitizers lose their processor at every step."""
+
+
+def compile_c(how: str, *arguments: str | Path) -> None:
+    """Compile with all warnings as errors, in one of the ``WAYS``."""
+    programs, flags = WAYS[how]
+    Compiler(programs, ("-std=c11", "-pthread"))(*flags, *INCLUDES, *arguments)
+
+
+def build(how: str, folder: Path) -> Host:
+    program = folder / "host"
+    sources = [ROOT / "emit" / "runtime" / name for name in SOURCES]
+    compile_c(how, "-DHEXLOOM_HOST_MAIN", *sources, "-o", program)
+    return Host(program, folder)
+
+
+@dataclass(frozen=True)
+class Host:
+    program: Path
+    folder: Path
+
+    def __call__(self, schedule: Schedule, tables: Tables | None = None, **arguments: object) -> dict[str, Any]:
+        """Run ``tables``, by default those of ``schedule``, and see that its problem's order is kept; what it says."""
+        flow = flow_words(schedule.problem, make_tables(schedule))
+        return self.run((tables or make_tables(schedule)).to_bytes(), flow, **arguments)
+
+    def run(self, blob: bytes, flow: bytes | None = None, **arguments: object) -> dict[str, Any]:
+        files = {"tables": self.folder / "tables.bin", "flow": self.folder / "flow.bin"}
+        files["tables"].write_bytes(blob)
+        files["flow"].write_bytes(flow or b"")
+        if flow is None:
+            del files["flow"]
+        command = [self.program, *(f"{name}={value}" for name, value in {**files, **arguments}.items())]
+        # Where a sanitizer finds something, the program ends with another code than its own.
+        env = {
+            **os.environ,
+            "TSAN_OPTIONS": "exitcode=66",
+            "ASAN_OPTIONS": "exitcode=66",
+            "UBSAN_OPTIONS": "exitcode=66",
+        }
+        ran = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
+        assert ran.stderr == ""
+        said: dict[str, Any] = json.loads(ran.stdout)
+        assert ran.returncode == (0 if said["code"] == "OK" and said["faults"] == 0 else 1)
+        return said
