@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from compile.conftest import CLANG, ROOT, Compiler
 
 from hexloom.emit.flow import flow_words
+from hexloom.emit.host import HOST, RUNTIME
 from hexloom.emit.tables import make_tables
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from hexloom.optimizer.schedule import Schedule
 
 HERE = Path(__file__).parent
-RUNTIME = ("hexloom_bind.c", "hexloom_wait.c", "hexloom_walk.c", "hexloom_runtime.c")
-SOURCES = (*RUNTIME, "hexloom_posix.c", "hexloom_flow.c", "hexloom_host.c")
+SOURCES = (*RUNTIME, *HOST)
 INCLUDES = ("-I", ROOT / "emit" / "include", "-I", ROOT / "emit" / "runtime")
 STEPS = ("-include", HERE / "steps.h", "-D_GNU_SOURCE")
 GCC = ("gcc", "cc")

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from compile.conftest import CLANG, DEVICE, HEXAGON, HEXAGON_CLANG, ROOT, Compiler
 from compile.tiny import tiny
-from runtime.hosts import GCC, INCLUDES, RUNTIME
+from runtime.hosts import GCC, INCLUDES
 from runtime.tampered import without_wait
 from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
 from hexloom.emit import records
+from hexloom.emit.host import RUNTIME
 from hexloom.emit.tables import make_tables
 
 if TYPE_CHECKING:
