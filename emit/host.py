@@ -1,8 +1,8 @@
 """Builds the runtime, the tables of a schedule and kernels for this host, runs them, and reads what they measured.
 
-The kernels move patterns that show every wrong order (`runtime/hexloom_flow.c`); transfers are done by a thread, in
-random order. So a run proves that the plan holds under that timing, with real threads; its times are those of this
-host, not of the machine.
+The kernels move patterns that show every wrong order (`runtime/hexloom_flow.c`), or compute (`numbers.py`); transfers
+are done by a thread, in random order. So a run shows that the plan holds under that timing, with real threads; its
+times are those of this host, not of the machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hexloom.emit.buffer_map import buffer_map
 from hexloom.emit.c_tables import QUEUE_KINDS, SELFTEST_HEADER, CTables
@@ -25,14 +25,15 @@ from hexloom.optimizer.measured import Measured, MeasuredRecord, MeasuredWorker
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hexloom.emit.numbers import Numbers
     from hexloom.emit.tables import Tables
     from hexloom.optimizer.measured import Phase
     from hexloom.optimizer.schedule import Schedule
 
 RUNTIME = ("hexloom_bind.c", "hexloom_wait.c", "hexloom_walk.c", "hexloom_runtime.c")
-HOST = ("hexloom_posix.c", "hexloom_flow.c", "hexloom_host.c")
+HOST = ("hexloom_posix.c", "hexloom_kernels.c", "hexloom_numeric.c", "hexloom_flow.c", "hexloom_host.c")
 COMPILERS = ("cc", "gcc", "clang", "clang-19")
-FLAGS = ("-std=c11", "-O2", "-pthread")
+FLAGS = ("-std=c11", "-O3", "-pthread")
 PHASES: tuple[Phase, ...] = ("wait", "run", "start", "observe")
 """By the numbers that the runtime gives them, from 1."""
 
@@ -46,18 +47,19 @@ class HostRun:
 
     ``said`` is what the program says (`hexloom_host.c`): ``code`` OK or the first error, the ``task``, ``queue`` and
     ``event`` it happened at, and ``faults``: how often a task did not find what it should have. ``ops`` and ``buffers``
-    are the names behind the numbers of tasks and of the rows of the map.
+    are the names behind the numbers of tasks and of the rows of the map, ``wrong`` what numpy says of the results.
     """
 
     said: dict[str, Any]
     measured: Measured
     ops: tuple[str, ...]
     buffers: tuple[str, ...]
+    wrong: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether all executions ended, and every task found what it should."""
-        return bool(self.said["code"] == "OK" and self.said["faults"] == 0)
+        """Whether all executions ended, every task found what it should, and every result is right."""
+        return bool(self.said["code"] == "OK" and self.said["faults"] == 0 and not self.wrong)
 
     def explain(self) -> str:
         """Return in one line what went wrong first, with names."""
@@ -74,6 +76,7 @@ class HostRun:
             parts.append(f"event {said['event']} was triggered {said['seen']} times of {said['expected']}")
         if said["problem"] is not None:
             parts.append(str(said["problem"]))
+        parts += self.wrong
         return ", ".join(parts)
 
 
@@ -124,6 +127,7 @@ def run_on_host(
     delay_us: int = 0,
     transfer_us: int = 0,
     timeout_ms: int = 10_000,
+    numbers: Numbers | None = None,
 ) -> HostRun:
     """Build the program in ``folder`` and run it.
 
@@ -145,9 +149,8 @@ def run_on_host(
     compiler = find_compiler()
     sources = write_host(schedule, folder)
     _call([compiler, *FLAGS, *sources, "-o", "host"], folder, "the C compiler failed")
-    (folder / "flow.bin").write_bytes(flow_words(schedule.problem, tables))
-    arguments = {
-        "flow": "flow.bin",
+    arguments: dict[str, object] = {
+        **_work(schedule, tables, numbers, folder),
         "trace": "trace.txt",
         "runs": runs,
         "seed": seed,
@@ -161,7 +164,20 @@ def run_on_host(
     said = json.loads(_call(program, folder, "the program failed", (0, 1)))
     ops = tuple(schedule.problem.ops[task.op].name for task in tables.tasks)
     buffers = tuple(row.buffer.name for row in buffer_map(schedule.problem).rows)
-    return HostRun(said, _measured(schedule, tables, ops, runs, folder / "trace.txt"), ops, buffers)
+    kernels: Literal["flow", "numeric"] = "flow" if numbers is None else "numeric"
+    measured = _measured(schedule, tables, ops, runs, kernels, folder / "trace.txt")
+    wrong = [] if numbers is None or said["code"] != "OK" else numbers.faults((folder / "result.bin").read_bytes())
+    return HostRun(said, measured, ops, buffers, tuple(wrong))
+
+
+def _work(schedule: Schedule, tables: Tables, numbers: Numbers | None, folder: Path) -> dict[str, object]:
+    """Write down what the kernels do; return the arguments that say so."""
+    if numbers is None:
+        (folder / "flow.bin").write_bytes(flow_words(schedule.problem, tables))
+        return {"flow": "flow.bin"}
+    (folder / "numbers.bin").write_bytes(numbers.words)
+    (folder / "memory.bin").write_bytes(numbers.memory)
+    return {"numbers": "numbers.bin", "memory": "memory.bin", "result": "result.bin"}
 
 
 def _call(command: list[str], folder: Path, what: str, good: tuple[int, ...] = (0,)) -> str:
@@ -171,7 +187,14 @@ def _call(command: list[str], folder: Path, what: str, good: tuple[int, ...] = (
     return ran.stdout
 
 
-def _measured(schedule: Schedule, tables: Tables, ops: tuple[str, ...], runs: int, trace: Path) -> Measured:
+def _measured(
+    schedule: Schedule,
+    tables: Tables,
+    ops: tuple[str, ...],
+    runs: int,
+    kernels: Literal["flow", "numeric"],
+    trace: Path,
+) -> Measured:
     rows = [tuple(map(int, line.split())) for line in trace.read_text(encoding="utf-8").splitlines()]
     first = min((row[5] for row in rows), default=0)
     return Measured(
@@ -179,7 +202,7 @@ def _measured(schedule: Schedule, tables: Tables, ops: tuple[str, ...], runs: in
         tool=schedule.tool,
         machine=schedule.machine,
         schedule_hash=f"{tables.header.schedule_hash:016x}",
-        kernels="flow",
+        kernels=kernels,
         runs=runs,
         workers=tuple(
             MeasuredWorker(

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hexloom.emit.host import run_on_host
+from hexloom.emit.numbers import make_numbers
+from hexloom.emit.tables import make_tables
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.schedule import write_whole
+from hexloom.optimizer.workload import Workload
 from hexloom.schedules import load_schedule
 from hexloom.talk import CHECK_FAILED, DONE, check_folder, say
 
@@ -29,6 +32,12 @@ def run_command(
     chrome: Annotated[
         Path | None, typer.Option(help="File for the same trace as Chrome events, for ui.perfetto.dev.")
     ] = None,
+    workload: Annotated[
+        Path | None, typer.Option(help="The workload it was made from: kernels compute, numpy checks the results.")
+    ] = None,
+    hw: Annotated[
+        str | None, typer.Option(help="Its machine; default: what the workload or the schedule names.")
+    ] = None,
     runs: Annotated[int, typer.Option(min=1, max=1_000_000, help="How often the tables are executed.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of transfers and of all delays.")] = 0,
     delay_us: Annotated[int, typer.Option(min=0, max=1_000_000, help="Most delay of a kernel, at random.")] = 0,
@@ -41,7 +50,8 @@ def run_command(
 ) -> int:
     """Build runtime and tables for this host, execute them with real threads, and see that every order holds.
 
-    The kernels move patterns in which a task sees who came too early and what was overwritten. Times are this host's.
+    The kernels move patterns in which a task sees who came too early and what was overwritten; with --workload they
+    compute, on data from the seed. Times are this host's.
     """
     to_stdout = str(out) == "-"
     for path in (out, chrome):
@@ -53,6 +63,9 @@ def run_command(
     violations = check_schedule(schedule)
     if violations:
         return say(f"{source}: not run: {violations[0].message}", CHECK_FAILED)
+    numbers = None
+    if workload is not None:
+        numbers = make_numbers(schedule, make_tables(schedule), Workload.load(workload), hw, seed)
     with tempfile.TemporaryDirectory(prefix="hexloom_") as scratch:
         folder = Path(scratch) if keep is None else keep
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,6 +77,7 @@ def run_command(
             delay_us=delay_us,
             transfer_us=transfer_us,
             timeout_ms=timeout_ms,
+            numbers=numbers,
         )
     if out is not None and not to_stdout:
         write_whole(out, found.measured.to_json())
@@ -98,8 +112,14 @@ def _numbers(found: HostRun) -> dict[str, object]:
 
 def _told(schedule: Schedule, found: HostRun, runs: int) -> str:
     times = "once" if runs == 1 else f"{runs} times"
+    us = found.measured.span_ns / runs / 1000
+    executed = f"{schedule.name}: executed {times} with {len(found.measured.workers)} threads"
+    if found.measured.kernels == "numeric":
+        return (
+            f"{executed}: the results of {len(found.ops)} tasks are those of numpy "
+            f"({us:.1f} us each on this host, with kernels in portable C)"
+        )
     return (
-        f"{schedule.name}: executed {times} with {len(found.measured.workers)} threads: each of {len(found.ops)} tasks "
-        f"found what it should in its buffers, and nothing that was needed was overwritten "
-        f"({found.measured.span_ns / runs / 1000:.1f} us each on this host, whose kernels only move patterns)"
+        f"{executed}: each of {len(found.ops)} tasks found what it should in its buffers, and nothing that was needed "
+        f"was overwritten ({us:.1f} us each on this host, whose kernels only move patterns)"
     )

@@ -13,13 +13,14 @@
 #include <time.h>
 
 #include "hexloom_flow.h"
+#include "hexloom_numeric.h"
 #include "hexloom_posix.h"
 #include "hexloom_runtime.h"
 
 #define MEMORY_ALIGN ((size_t)65536u)
 
 typedef struct arguments {
-  const char *tables, *flow, *trace;
+  const char *tables, *flow, *trace, *numbers, *memory, *result;
   uint64_t runs, seed, delay_us, transfer_us, timeout_ms, spins, ring, records, stack, main_queue, prove;
   uint64_t lost, failing, fail, silent, slow, slow_ms, slow_slice, too_short;
 } arguments;
@@ -33,9 +34,10 @@ typedef struct host {
   hexloom_kernel *kernels;
   uint32_t stages;
   hexloom_flow *flow;
+  hexloom_numeric numeric;
   hexloom_run *run;
   hexloom_status status;
-  void *table_bytes, *flow_words, *memory;
+  void *table_bytes, *flow_words, *numeric_words, *memory;
   int port_is_open;
   uint64_t elapsed_ns;
 } host;
@@ -77,18 +79,22 @@ static int read_argument(arguments *with, const char *argument) {
                  {"main", &with->main_queue}, {"prove", &with->prove},         {"lost", &with->lost},
                  {"failing", &with->failing}, {"fail", &with->fail},           {"silent", &with->silent},
                  {"short", &with->too_short}};
+  const struct {
+    const char *name;
+    const char **file;
+  } files[] = {{"tables", &with->tables},   {"flow", &with->flow},     {"trace", &with->trace},
+               {"numbers", &with->numbers}, {"memory", &with->memory}, {"result", &with->result}};
   const char *value = strchr(argument, '=');
   const size_t length = value == NULL ? 0u : (size_t)(value - argument);
   size_t k;
   if (value == NULL) return 0;
   value++;
-  if (strncmp(argument, "tables=", 7u) == 0) {
-    with->tables = value;
-  } else if (strncmp(argument, "flow=", 5u) == 0) {
-    with->flow = value;
-  } else if (strncmp(argument, "trace=", 6u) == 0) {
-    with->trace = value;
-  } else if (strncmp(argument, "slow=", 5u) == 0) {
+  for (k = 0u; k < sizeof files / sizeof files[0]; k++)
+    if (strlen(files[k].name) == length && strncmp(argument, files[k].name, length) == 0) {
+      *files[k].file = value;
+      return 1;
+    }
+  if (strncmp(argument, "slow=", 5u) == 0) {
     return read_slow(with, value);
   } else {
     for (k = 0u; k < sizeof numbers / sizeof numbers[0]; k++)
@@ -148,6 +154,10 @@ static int kernel(const hexloom_call *call) {
     (void)nanosleep(&span, NULL);
   }
   if (call->task_index == h->with.silent) return 0;
+  if (h->numeric.words != NULL) {
+    inner.user = (void *)(uintptr_t)&h->numeric;
+    return hexloom_numeric_kernel(&inner);
+  }
   if (h->flow == NULL) {
     if ((call->task->flags & HEXLOOM_TASK_ASYNC) != 0u) hexloom_finish(call->run, call->task_index);
     return 0;
@@ -238,6 +248,27 @@ static int open_flow(host *h) {
   return h->flow != NULL;
 }
 
+static int open_numbers(host *h) {
+  size_t words = 0u, bytes = 0u;
+  if (h->with.numbers == NULL) return 1;
+  h->numeric_words = read_file(h->with.numbers, &words);
+  h->numeric.ddr = h->with.memory == NULL ? NULL : (unsigned char *)read_file(h->with.memory, &bytes);
+  if (h->numeric_words == NULL || h->numeric.ddr == NULL) return 0;
+  h->numeric.words = (const uint64_t *)h->numeric_words;
+  h->numeric.ddr_bytes = bytes;
+  return hexloom_numeric_fits(&h->numeric, &h->view, words / sizeof(uint64_t));
+}
+
+static int write_result(const host *h) {
+  FILE *file;
+  size_t written;
+  if (h->with.result == NULL || h->numeric.ddr == NULL) return 1;
+  file = fopen(h->with.result, "wb");
+  if (file == NULL) return 0;
+  written = fwrite(h->numeric.ddr, 1u, (size_t)h->numeric.ddr_bytes, file);
+  return fclose(file) == 0 && written == h->numeric.ddr_bytes;
+}
+
 static void close_all(host *h) {
   uint32_t k;
   if (h->flow != NULL) hexloom_flow_close(h->flow);
@@ -247,6 +278,8 @@ static void close_all(host *h) {
   free(h->kernels);
   free(h->memory);
   free(h->flow_words);
+  free(h->numeric_words);
+  free(h->numeric.ddr);
   free(h->table_bytes);
 }
 
@@ -299,6 +332,7 @@ static int tell(const host *h) {
   unsigned long dropped;
   if (h->flow != NULL) fault = hexloom_flow_fault_of(h->flow);
   if (!write_trace(h, &dropped)) return failed("the trace cannot be written");
+  if (!write_result(h)) return failed("the result cannot be written");
   (void)printf("{\"code\": \"%s\", ", hexloom_code_name(s->code));
   say_number("task", s->task);
   say_number("queue", s->queue);
@@ -351,6 +385,8 @@ int hexloom_host(const hexloom_view *view, int argc, char **argv) {
     answer = tell(&h);
   } else if (!open_flow(&h)) {
     answer = failed("the flow cannot be read, or does not fit the tables");
+  } else if (!open_numbers(&h)) {
+    answer = failed("the numbers cannot be read, or do not fit the tables");
   } else {
     execute(&h);
     answer = tell(&h);

@@ -13,11 +13,13 @@ from compile.conftest import CLANG, ROOT, Compiler
 
 from hexloom.emit.flow import flow_words
 from hexloom.emit.host import HOST, RUNTIME
+from hexloom.emit.numbers import make_numbers
 from hexloom.emit.tables import make_tables
 
 if TYPE_CHECKING:
     from hexloom.emit.tables import Tables
     from hexloom.optimizer.schedule import Schedule
+    from hexloom.optimizer.workload import Workload
 
 HERE = Path(__file__).parent
 SOURCES = (*RUNTIME, *HOST)
@@ -25,7 +27,7 @@ INCLUDES = ("-I", ROOT / "emit" / "include", "-I", ROOT / "emit" / "runtime")
 STEPS = ("-include", HERE / "steps.h", "-D_GNU_SOURCE")
 GCC = ("gcc", "cc")
 WAYS: dict[str, tuple[tuple[str, ...], tuple[str | Path, ...]]] = {
-    "gcc": (GCC, ("-O2",)),
+    "gcc": (GCC, ("-O1",)),
     "clang": (CLANG, ("-O2",)),
     "asan": (GCC, ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *STEPS)),
     "tsan": (GCC, ("-O1", "-g", "-fsanitize=thread", *STEPS)),
@@ -55,6 +57,17 @@ class Host:
         """Run ``tables``, by default those of ``schedule``, and see that its problem's order is kept; what it says."""
         flow = flow_words(schedule.problem, make_tables(schedule))
         return self.run((tables or make_tables(schedule)).to_bytes(), flow, **arguments)
+
+    def compute(self, schedule: Schedule, workload: Workload, **arguments: object) -> list[str]:
+        """Run ``schedule`` with kernels that compute; what is wrong with the results."""
+        tables = make_tables(schedule)
+        numbers = make_numbers(schedule, tables, workload, seed=3)
+        files = {name: self.folder / f"{name}.bin" for name in ("numbers", "memory", "result")}
+        files["numbers"].write_bytes(numbers.words)
+        files["memory"].write_bytes(numbers.memory)
+        said = self.run(tables.to_bytes(), **{**files, **arguments})
+        assert said["code"] == "OK"
+        return numbers.faults(files["result"].read_bytes())
 
     def run(self, blob: bytes, flow: bytes | None = None, **arguments: object) -> dict[str, Any]:
         files = {"tables": self.folder / "tables.bin", "flow": self.folder / "flow.bin"}

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 from compile.tiny import tiny
+from runtime.test_numbers import TASKS, workload_of
 from unit.emit import examples
 
+from hexloom import solve
 from hexloom.cli import main
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.measured import Measured
@@ -99,3 +101,16 @@ def test_a_plan_that_fails_its_check_is_not_run(tmp_path: Path, capsys: pytest.C
 def test_a_trace_too_long_to_keep_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", written(tiny(), tmp_path), "--runs", "1000000"]) == 2
     assert "above the limit" in capsys.readouterr().err
+
+
+def test_run_computes_and_refuses_another_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workload, other = workload_of(TASKS["softmax"]), workload_of(TASKS["add"])
+    schedule = solve(workload, time_limit_s=0.05).schedule
+    assert schedule is not None
+    (tmp_path / "s.json").write_text(schedule.to_json(), encoding="utf-8")
+    for name, work in (("w.json", workload), ("other.json", other)):
+        (tmp_path / name).write_text(work.to_json(), encoding="utf-8")
+    assert main(["run", str(tmp_path / "s.json"), "--workload", str(tmp_path / "w.json")]) == 0
+    assert "tasks are those of numpy" in capsys.readouterr().out
+    assert main(["run", str(tmp_path / "s.json"), "--workload", str(tmp_path / "other.json")]) == 2
+    assert "was not made from this workload" in capsys.readouterr().err
