@@ -16,13 +16,14 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from hexloom.emit.buffer_map import buffer_map
-from hexloom.emit.c_tables import QUEUE_KINDS, SELFTEST_HEADER, CTables
+from hexloom.emit.c_tables import QUEUE_KINDS, SELFTEST_HEADER, SHARED_HEADER, CTables
 from hexloom.emit.files import write_tables
 from hexloom.emit.flow import flow_words
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.measured import Measured, MeasuredRecord, MeasuredWorker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from hexloom.emit.numbers import Numbers
@@ -55,6 +56,15 @@ class HostRun:
     ops: tuple[str, ...]
     buffers: tuple[str, ...]
     wrong: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, schedule: Schedule, tables: Tables, said: dict[str, Any], measured: Measured, wrong: Sequence[str]
+    ) -> HostRun:
+        """Put together what a program said and measured, with the names that ``schedule`` knows."""
+        ops = tuple(schedule.problem.ops[task.op].name for task in tables.tasks)
+        buffers = tuple(row.buffer.name for row in buffer_map(schedule.problem).rows)
+        return cls(said, measured, ops, buffers, tuple(wrong))
 
     @property
     def ok(self) -> bool:
@@ -97,13 +107,19 @@ def find_compiler() -> str:
     return found
 
 
-def write_host(schedule: Schedule, folder: Path) -> list[str]:
-    """Write all sources of the program into ``folder``; return the names of those to compile."""
-    write_tables(schedule, folder, STEM)
-    _copy("include", SELFTEST_HEADER, folder)
+def write_runtime(folder: Path) -> None:
+    """Write the runtime, its ports and its kernels into ``folder``."""
+    for name in (SHARED_HEADER, SELFTEST_HEADER):
+        _copy("include", name, folder)
     for item in (resources.files("hexloom.emit") / "runtime").iterdir():
         if item.name.endswith((".c", ".h")):
             _copy("runtime", item.name, folder)
+
+
+def write_host(schedule: Schedule, folder: Path) -> list[str]:
+    """Write all sources of the program into ``folder``; return the names of those to compile."""
+    write_runtime(folder)
+    write_tables(schedule, folder, STEM)
     (folder / "main.c").write_text(
         f'#include "hexloom_host.h"\n#include "{STEM}.h"\n\n'
         f"int main(int argc, char **argv) {{\n  hexloom_view view;\n  {STEM}_view(&view);\n"
@@ -148,7 +164,7 @@ def run_on_host(
         )
     compiler = find_compiler()
     sources = write_host(schedule, folder)
-    _call([compiler, *FLAGS, *sources, "-o", "host"], folder, "the C compiler failed")
+    call([compiler, *FLAGS, *sources, "-o", "host"], folder, "the C compiler failed")
     arguments: dict[str, object] = {
         **_work(schedule, tables, numbers, folder),
         "trace": "trace.txt",
@@ -161,13 +177,12 @@ def run_on_host(
         "main": 0,
     }
     program = [str(folder / "host"), *(f"{name}={value}" for name, value in arguments.items())]
-    said = json.loads(_call(program, folder, "the program failed", (0, 1)))
-    ops = tuple(schedule.problem.ops[task.op].name for task in tables.tasks)
-    buffers = tuple(row.buffer.name for row in buffer_map(schedule.problem).rows)
-    kernels: Literal["flow", "numeric"] = "flow" if numbers is None else "numeric"
-    measured = _measured(schedule, tables, ops, runs, kernels, folder / "trace.txt")
+    said = json.loads(call(program, folder, "the program failed", (0, 1)))
+    lines = (folder / "trace.txt").read_text(encoding="utf-8").splitlines()
+    rows = [(*map(int, line.split()),) for line in lines]
+    measured = measured_of(schedule, tables, rows, runs=runs, kernels="flow" if numbers is None else "numeric")
     wrong = [] if numbers is None or said["code"] != "OK" else numbers.faults((folder / "result.bin").read_bytes())
-    return HostRun(said, measured, ops, buffers, tuple(wrong))
+    return HostRun.of(schedule, tables, said, measured, wrong)
 
 
 def _work(schedule: Schedule, tables: Tables, numbers: Numbers | None, folder: Path) -> dict[str, object]:
@@ -180,27 +195,30 @@ def _work(schedule: Schedule, tables: Tables, numbers: Numbers | None, folder: P
     return {"numbers": "numbers.bin", "memory": "memory.bin", "result": "result.bin"}
 
 
-def _call(command: list[str], folder: Path, what: str, good: tuple[int, ...] = (0,)) -> str:
+def call(command: list[str], folder: Path, what: str, good: tuple[int, ...] = (0,)) -> str:
+    """Run a program in ``folder`` and return what it prints; raises InvalidInputError where it ends otherwise."""
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if ran.returncode not in good:
         raise InvalidInputError(f"{what}: {command[0]}: {ran.stderr.strip() or f'exit code {ran.returncode}'}")
     return ran.stdout
 
 
-def _measured(
+def measured_of(
     schedule: Schedule,
     tables: Tables,
-    ops: tuple[str, ...],
+    rows: Sequence[tuple[int, ...]],
+    *,
     runs: int,
     kernels: Literal["flow", "numeric"],
-    trace: Path,
+    target: str = "host",
 ) -> Measured:
-    rows = [tuple(map(int, line.split())) for line in trace.read_text(encoding="utf-8").splitlines()]
+    """Return the trace of ``rows``: (queue, task, slice, phase, execution, start, end) of each record."""
     first = min((row[5] for row in rows), default=0)
     return Measured(
         name=schedule.name,
         tool=schedule.tool,
         machine=schedule.machine,
+        target=target,
         schedule_hash=f"{tables.header.schedule_hash:016x}",
         kernels=kernels,
         runs=runs,
@@ -216,7 +234,7 @@ def _measured(
             MeasuredRecord(
                 worker=worker,
                 task=task,
-                op=ops[task],
+                op=schedule.problem.ops[tables.tasks[task].op].name,
                 slice=piece,
                 run=executed,
                 phase=PHASES[phase - 1],

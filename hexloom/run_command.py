@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hexloom.emit.hexagon import ARCHITECTURES, run_on_hexagon
 from hexloom.emit.host import run_on_host
 from hexloom.emit.numbers import make_numbers
 from hexloom.emit.tables import make_tables
@@ -38,6 +39,9 @@ def run_command(
     hw: Annotated[
         str | None, typer.Option(help="Its machine; default: what the workload or the schedule names.")
     ] = None,
+    target: Annotated[
+        str, typer.Option(help="host, or hexagon-v68 to v73: compiled by clang, run in qemu-hexagon; needs --workload.")
+    ] = "host",
     runs: Annotated[int, typer.Option(min=1, max=1_000_000, help="How often the tables are executed.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of transfers and of all delays.")] = 0,
     delay_us: Annotated[int, typer.Option(min=0, max=1_000_000, help="Most delay of a kernel, at random.")] = 0,
@@ -63,22 +67,22 @@ def run_command(
     violations = check_schedule(schedule)
     if violations:
         return say(f"{source}: not run: {violations[0].message}", CHECK_FAILED)
+    if target != "host" and not target.startswith("hexagon-"):
+        raise InvalidInputError(f"--target {target!r}: known are host, hexagon-{', hexagon-'.join(ARCHITECTURES)}")
+    if target != "host" and workload is None:
+        raise InvalidInputError(f"--target {target}: there the kernels compute; name the workload in --workload")
     numbers = None
     if workload is not None:
         numbers = make_numbers(schedule, make_tables(schedule), Workload.load(workload), hw, seed)
     with tempfile.TemporaryDirectory(prefix="hexloom_") as scratch:
         folder = Path(scratch) if keep is None else keep
         folder.mkdir(parents=True, exist_ok=True)
-        found = run_on_host(
-            schedule,
-            folder,
-            runs=runs,
-            seed=seed,
-            delay_us=delay_us,
-            transfer_us=transfer_us,
-            timeout_ms=timeout_ms,
-            numbers=numbers,
-        )
+        if numbers is not None and target != "host":
+            arch = target.removeprefix("hexagon-")
+            found = run_on_hexagon(schedule, folder, arch, numbers, runs=runs, seed=seed, timeout_ms=timeout_ms)
+        else:
+            delays = {"delay_us": delay_us, "transfer_us": transfer_us, "timeout_ms": timeout_ms}
+            found = run_on_host(schedule, folder, runs=runs, seed=seed, numbers=numbers, **delays)
     if out is not None and not to_stdout:
         write_whole(out, found.measured.to_json())
     if chrome is not None:
@@ -114,6 +118,8 @@ def _told(schedule: Schedule, found: HostRun, runs: int) -> str:
     times = "once" if runs == 1 else f"{runs} times"
     us = found.measured.span_ns / runs / 1000
     executed = f"{schedule.name}: executed {times} with {len(found.measured.workers)} threads"
+    if found.measured.target != "host":
+        return f"{executed} on an emulated {found.measured.target}: all results are those of numpy"
     if found.measured.kernels == "numeric":
         return (
             f"{executed}: the results of {len(found.ops)} tasks are those of numpy "

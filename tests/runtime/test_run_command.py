@@ -12,7 +12,9 @@ from unit.emit import examples
 
 from hexloom import solve
 from hexloom.cli import main
+from hexloom.emit.hexagon import find_clang, find_emulator
 from hexloom.emit.tables import make_tables
+from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.measured import Measured
 from hexloom.optimizer.schemas import schema_texts
 
@@ -114,3 +116,40 @@ def test_run_computes_and_refuses_another_workload(tmp_path: Path, capsys: pytes
     assert "tasks are those of numpy" in capsys.readouterr().out
     assert main(["run", str(tmp_path / "s.json"), "--workload", str(tmp_path / "other.json")]) == 2
     assert "was not made from this workload" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arch", [pytest.param("v68", marks=pytest.mark.slow), "v73"])
+def test_run_computes_on_an_emulated_hexagon(arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        find_emulator(), find_clang()
+    except InvalidInputError as missing:
+        pytest.skip(str(missing))
+    tasks = [*TASKS["q8_0 in slices"], *TASKS["rmsnorm"], *TASKS["gemv"]]
+    workload = workload_of(tasks)
+    schedule = solve(workload, time_limit_s=0.05).schedule
+    assert schedule is not None
+    (tmp_path / "w.json").write_text(workload.to_json(), encoding="utf-8")
+    trace = tmp_path / "trace.json"
+    arguments = ["--workload", str(tmp_path / "w.json"), "--target", f"hexagon-{arch}", "-o", str(trace)]
+    assert main(["run", written(schedule, tmp_path), *arguments]) == 0
+    assert f"on an emulated hexagon-{arch}: all results are those of numpy" in capsys.readouterr().out
+    measured = Measured.model_validate_json(trace.read_text(encoding="utf-8"))
+    assert (measured.target, measured.kernels) == (f"hexagon-{arch}", "numeric")
+    entries = make_tables(schedule).entries
+    assert sum(record.phase != "wait" for record in measured.records) == len(entries)
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [("hexagon-v73", "name the workload"), ("v73", "known are host"), ("hexagon-v99", "are there for v68")],
+)
+def test_targets_that_cannot_be_are_refused(
+    target: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = workload_of(TASKS["copy"])
+    schedule = solve(workload, time_limit_s=0.05).schedule
+    assert schedule is not None
+    (tmp_path / "w.json").write_text(workload.to_json(), encoding="utf-8")
+    more = ["--workload", str(tmp_path / "w.json")] if target == "hexagon-v99" else []
+    assert main(["run", written(schedule, tmp_path), "--target", target, *more]) == 2
+    assert told in capsys.readouterr().err
