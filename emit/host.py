@@ -23,7 +23,7 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.measured import Measured, MeasuredRecord, MeasuredWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from hexloom.emit.numbers import Numbers
@@ -107,13 +107,17 @@ def find_compiler() -> str:
     return found
 
 
-def write_runtime(folder: Path) -> None:
-    """Write the runtime, its ports and its kernels into ``folder``."""
+def write_runtime(folder: Path, parts: Collection[str] | None = None) -> list[str]:
+    """Write the runtime, its ports and its kernels into ``folder``, or those ``parts`` of it; return their names."""
     for name in (SHARED_HEADER, SELFTEST_HEADER):
         _copy("include", name, folder)
-    for item in (resources.files("hexloom.emit") / "runtime").iterdir():
-        if item.name.endswith((".c", ".h")):
+    written = []
+    for item in sorted((resources.files("hexloom.emit") / "runtime").iterdir(), key=lambda item: item.name):
+        part, _, kind = item.name.removeprefix("hexloom_").partition(".")
+        if kind in ("c", "h") and (parts is None or part in parts):
             _copy("runtime", item.name, folder)
+            written.append(item.name)
+    return written
 
 
 def write_host(schedule: Schedule, folder: Path) -> list[str]:

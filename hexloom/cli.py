@@ -17,8 +17,9 @@ from rich.console import Console
 
 from hexloom import __version__
 from hexloom.catalogues import hw_app, kernels_app
-from hexloom.emit.files import check_stem, write_emission, write_tables
+from hexloom.emit.files import check_stem, table_stem, write_emission, write_tables
 from hexloom.emit.gantt import gantt_svg
+from hexloom.emit.kit import write_kit
 from hexloom.emit.pack_summary import pack_numbers, pack_summary
 from hexloom.emit.summary import result_numbers, short, summary
 from hexloom.emit.timeline import timeline_json
@@ -298,6 +299,10 @@ def emit_command(
     source: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule.json; - is stdin.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")],
     stem: Annotated[str | None, typer.Option(help="What files and C names begin with; default: the name.")] = None,
+    kit: Annotated[
+        bool,
+        typer.Option("--kit", help="Add the runtime, its ports, kernels to fill in, CMake and a README."),
+    ] = False,
 ) -> int:
     """Write the C tables of a schedule: same bytes for the same schedule."""
     check_stem(stem)
@@ -306,6 +311,7 @@ def emit_command(
     if violations:
         more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""
         return say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
-    for path in write_emission(schedule, out, stem, source.name).values():
+    write = write_kit if kit else write_emission
+    for path in write(schedule, out, stem or table_stem(schedule.name), source.name).values():
         print(path)
     return DONE

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hexloom.emit.tables import Tables
     from hexloom.optimizer.schedule import Schedule
 
+VENDOR = ROOT / "tests" / "runtime" / "vendor"
 FOLDER = ROOT / "emit" / "runtime"
 MADE: dict[str, Callable[[], Schedule]] = {
     "tiny": tiny,
@@ -35,7 +36,7 @@ MADE: dict[str, Callable[[], Schedule]] = {
     "in place": examples.in_place,
     "draining": examples.draining,
 }
-FOR_HEXAGON = ("hexloom_hexraw.c", "hexloom_hexmain.c")
+FOR_HEXAGON = ("hexloom_hexraw.c", "hexloom_hexmain.c", "hexloom_qurt.c")
 DELAYS = {"runs": 3, "delay_us": 200, "transfer_us": 300, "prove": 1}
 
 
@@ -57,10 +58,10 @@ def test_the_runtime_needs_no_library_of_the_device(arch: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("arch", [pytest.param("v68", marks=pytest.mark.slow), "v73"])
-def test_the_port_for_the_emulator_compiles(arch: str, tmp_path: Path) -> None:
+def test_ports_for_hexagon_compile(arch: str, tmp_path: Path) -> None:
     for name in ("tables", "numbers", "memory"):
         (tmp_path / f"{name}.bin").write_bytes(b"")
-    flags = (*HEXAGON, f"-mcpu=hexagon{arch}", "-std=c11", "-O2", f"-I{tmp_path}", f"-Wa,-I{tmp_path}")
+    flags = (*HEXAGON, f"-mcpu=hexagon{arch}", "-std=c11", "-O2", f"-I{tmp_path}", f"-Wa,-I{tmp_path}", f"-I{VENDOR}")
     for name in FOR_HEXAGON:
         Compiler(HEXAGON_CLANG, flags)(*INCLUDES, "-c", FOLDER / name, "-o", tmp_path / "it.o")
 
