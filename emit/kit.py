@@ -140,6 +140,7 @@ int main(void) {{
     status = *hexloom_status_of(run);
     while (hexloom_join(run) > 0u) {{
     }}
+    hexloom_close(run);
   }} else if (room == NULL) {{
     return 2;
   }}
@@ -156,8 +157,8 @@ int main(void) {{
 
 def _cmake(stem: str) -> str:
     runtime = " ".join(RUNTIME)
-    return f"""# The runtime and the tables of {stem} as one library; on a host also a self test, and a program that runs the
-# kernels. For Hexagon give the SDK's toolchain file:
+    return f"""# The runtime and the tables of {stem} as one library; on a host also a self test and a program.
+# For Hexagon give the SDK's toolchain file:
 #   cmake -B build -DCMAKE_TOOLCHAIN_FILE=$HEXAGON_SDK_ROOT/build/cmake/hexagon_toolchain.cmake
 cmake_minimum_required(VERSION 3.14)
 project({stem} C)

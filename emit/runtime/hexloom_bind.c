@@ -175,6 +175,7 @@ hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes
     w->queue = q;
     w->late = 0u;
     w->started = 0u;
+    w->turns = 0u;
     atomic_init(&w->left, 0u);
     atomic_init(&w->undrained, 0u);
     atomic_init(&w->at, 0u);
@@ -186,6 +187,7 @@ hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes
   atomic_init(&run->stop, 0u);
   atomic_init(&run->claimed, 0u);
   zero_line(&run->exits);
+  zero_line(&run->turns);
   zero_line(&run->late);
   zero_counters(run);
   hexloom_trace_clear(run);

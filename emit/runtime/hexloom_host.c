@@ -21,7 +21,7 @@
 
 typedef struct arguments {
   const char *tables, *flow, *trace, *numbers, *memory, *result;
-  uint64_t runs, seed, delay_us, transfer_us, timeout_ms, spins, ring, records, stack, main_queue, prove;
+  uint64_t runs, seed, delay_us, transfer_us, timeout_ms, spins, ring, records, stack, main_queue, prove, stay;
   uint64_t lost, failing, fail, silent, slow, slow_ms, slow_slice, too_short;
 } arguments;
 
@@ -76,7 +76,7 @@ static int read_argument(arguments *with, const char *argument) {
   } numbers[] = {{"runs", &with->runs},       {"seed", &with->seed},           {"delay_us", &with->delay_us},
                  {"timeout_ms", &with->timeout_ms}, {"transfer_us", &with->transfer_us}, {"spins", &with->spins},
                  {"ring", &with->ring},       {"records", &with->records},     {"stack", &with->stack},
-                 {"main", &with->main_queue}, {"prove", &with->prove},         {"lost", &with->lost},
+                 {"main", &with->main_queue}, {"prove", &with->prove}, {"stay", &with->stay},         {"lost", &with->lost},
                  {"failing", &with->failing}, {"fail", &with->fail},           {"silent", &with->silent},
                  {"short", &with->too_short}};
   const struct {
@@ -210,7 +210,7 @@ static hexloom_setup setup_of(const host *h) {
   setup.spins = (uint32_t)h->with.spins;
   setup.trace_records = (uint32_t)h->with.records;
   setup.main_queue = h->with.main_queue < head->queue_count ? (uint32_t)h->with.main_queue : HEXLOOM_NONE;
-  setup.flags = h->with.prove != 0u ? HEXLOOM_PROVE : 0u;
+  setup.flags = (h->with.prove != 0u ? HEXLOOM_PROVE : 0u) | (h->with.stay != 0u ? HEXLOOM_STAY : 0u);
   return setup;
 }
 
@@ -297,6 +297,7 @@ static void execute(host *h) {
   h->elapsed_ns = h->port.now_ns(h->port.context) - begun;
   while (h->status.stuck > 0u && hexloom_join(h->run) > 0u) {
   }
+  hexloom_close(h->run);
 }
 
 static int write_trace(const host *h, unsigned long *dropped) {

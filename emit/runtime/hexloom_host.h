@@ -8,6 +8,7 @@
  *   numbers=FILE memory=FILE result=FILE   kernels compute (hexloom_numeric.h) on that memory, which is written at the end
  *   trace=FILE    one line for each record: queue task slice phase executed start_ns end_ns
  *   runs=N seed=N delay_us=N transfer_us=N timeout_ms=N spins=N ring=N records=N stack=BYTES main=QUEUE|none prove=1
+ *   stay=1        threads stay between the executions
  *   lost=N        the n-th transfer is never done; failing=N: it fails
  *   fail=TASK     its kernel returns 7; silent=TASK: a late task that never has its result
  *   slow=TASK:MS[:SLICE]  its kernel (that slice of it) takes so long, deaf to what happens elsewhere

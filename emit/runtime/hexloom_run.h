@@ -45,7 +45,8 @@ typedef struct worker {
   word undrained;
   uint32_t queue;
   uint32_t late; /* slices of late tasks it has called */
-  uint32_t started; /* by execute(): a thread runs it */
+  uint32_t started; /* a thread runs it, or has not been joined */
+  uint32_t turns;   /* of the thread: executions it has begun since it was started */
   hexloom_run *run;
   hexloom_record *records;
   hexloom_trace trace;
@@ -62,7 +63,8 @@ struct hexloom_run {
   uint32_t executed; /* since the counters were zero */
   uint32_t dirty;    /* the last one failed: counters mean nothing */
   uint32_t pad[HEXLOOM_LINE / 4u];
-  line exits;
+  line exits; /* workers that have come to their end */
+  line turns; /* executions since threads were started: who stays waits for the next one */
   line late; /* slices of late tasks that are done */
   word stop;
   word claimed; /* somebody writes the status */

@@ -106,39 +106,64 @@ static void begin(hexloom_run *run) {
   for (k = 0u; k < run->setup.view.header->queue_count; k++) {
     worker *w = worker_of(run, k);
     w->late = 0u;
-    atomic_store_explicit(&w->left, 0u, memory_order_relaxed);
+    /* who stays has left the last turn, and says itself when it is in the next one */
+    if (w->started == 0u) atomic_store_explicit(&w->left, 0u, memory_order_relaxed);
     atomic_store_explicit(&w->undrained, 0u, memory_order_relaxed);
     atomic_store_explicit(&w->at, 0u, memory_order_relaxed);
   }
 }
 
-uint32_t hexloom_execute(hexloom_run *run) {
+/* Let all threads begin: start those that are not there, then give all others a new turn, but not where something went
+ * wrong before. Returns how many will come to their end. */
+static uint32_t let_begin(hexloom_run *run) {
   const hexloom_port *p = run->setup.port;
-  const uint32_t queues = run->setup.view.header->queue_count, main_queue = run->setup.main_queue;
-  uint32_t k, threads = 0u;
-  if (run->status.stuck > 0u && hexloom_join(run) > 0u) return HEXLOOM_STUCK;
-  begin(run);
-  for (k = 0u; k < queues && !stopped(run); k++) {
+  const uint32_t turn = atomic_load_explicit(&run->turns.count, memory_order_relaxed);
+  uint32_t k, fresh = 0u, staying = 0u;
+  for (k = 0u; k < run->setup.view.header->queue_count && !stopped(run); k++) {
     worker *w = worker_of(run, k);
     int answer;
-    if (k == main_queue) continue;
+    if (k == run->setup.main_queue) continue;
+    if (w->started != 0u) {
+      staying++;
+      continue;
+    }
     w->started = 1u;
+    w->turns = turn; /* it takes part in the one that is about to begin */
     answer = p->start(p->context, k, hexloom_body, w);
     if (answer == 0) {
-      threads++;
+      fresh++;
       continue;
     }
     w->started = 0u;
     hexloom_fail_at(w, HEXLOOM_NO_THREAD, HEXLOOM_NONE, answer);
   }
+  if (stopped(run)) return fresh;
+  trigger(run, &run->turns);
+  return fresh + staying;
+}
+
+uint32_t hexloom_execute(hexloom_run *run) {
+  const uint32_t main_queue = run->setup.main_queue;
+  uint32_t threads;
+  if (run->status.stuck > 0u && hexloom_join(run) > 0u) return HEXLOOM_STUCK;
+  begin(run);
+  threads = let_begin(run);
   if (main_queue != HEXLOOM_NONE && !stopped(run)) hexloom_work(worker_of(run, main_queue));
   wait_for_workers(run, threads);
   if (!stopped(run)) wait_for_late(run);
-  join_workers(run);
+  if (stopped(run) || (run->setup.flags & HEXLOOM_STAY) == 0u) join_workers(run);
   run->executed++;
   if (run->status.code != HEXLOOM_OK) run->dirty = 1u;
   if (run->dirty == 0u) run->status.executed = run->executed;
   return run->status.code;
+}
+
+void hexloom_close(hexloom_run *run) {
+  if (run->status.stuck > 0u) return; /* they are joined by hexloom_join() alone */
+  atomic_store_explicit(&run->stop, 1u, memory_order_release);
+  ring(run, &run->turns);
+  join_workers(run);
+  atomic_store_explicit(&run->stop, 0u, memory_order_relaxed);
 }
 
 uint32_t hexloom_join(hexloom_run *run) {

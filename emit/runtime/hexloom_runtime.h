@@ -5,6 +5,7 @@
  *
  *   hexloom_run *run = hexloom_bind(&setup, memory, bytes, &status);   -- checks everything once
  *   while (there_is_work) code = hexloom_execute(run);                 -- 0, or what hexloom_status_of(run) explains
+ *   hexloom_close(run);
  *
  * Every wait has a deadline. The first thing that goes wrong is what the status says; then all workers stop, end their
  * transfers, and are joined. A kernel that never returns cannot be stopped: it is counted in `stuck`, and until
@@ -78,7 +79,9 @@ typedef struct hexloom_kernel {
   void *user;
 } hexloom_kernel;
 
-#define HEXLOOM_PROVE (1u) /* option: prove at binding that no timing overwrites a live buffer; costs entries^2 bits */
+/* flags of a setup */
+#define HEXLOOM_PROVE (1u) /* prove at binding that no timing overwrites a live buffer; costs entries^2 bits of memory */
+#define HEXLOOM_STAY (2u)  /* threads stay between executions; after an error, and by hexloom_close(), they are joined */
 
 typedef struct hexloom_setup {
   hexloom_view view;
@@ -133,6 +136,9 @@ hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes
 
 /* Execute the tables once and return the code of the status. After an error the next call begins anew. */
 uint32_t hexloom_execute(hexloom_run *run);
+
+/* Join the threads that stay; the next execution starts them again. Before the memory of the run is given back. */
+void hexloom_close(hexloom_run *run);
 
 /* Wait again for workers that are stuck in a kernel; return how many still are. */
 uint32_t hexloom_join(hexloom_run *run);

@@ -18,6 +18,7 @@ void hexloom_fail(hexloom_run *run, const hexloom_status *status) {
   atomic_store_explicit(&run->stop, 1u, memory_order_release);
   for (k = 0u; k < run->setup.view.header->event_count; k++) ring(run, &run->events[k]);
   ring(run, &run->late);
+  ring(run, &run->turns);
   ring(run, &run->exits);
 }
 

@@ -211,11 +211,22 @@ void hexloom_work(worker *w) {
   if (p->leave != NULL) p->leave(p->context, w->queue, kind);
 }
 
+/* Wait for the next execution; 0 when the thread must end. Between executions nothing is late, whatever the time. */
+static int next_turn(worker *w) {
+  enum outcome outcome = EXPIRED;
+  w->turns++;
+  while (outcome == EXPIRED) outcome = hexloom_await(w->run, &w->run->turns, w->turns + 1u);
+  return outcome == REACHED;
+}
+
 void hexloom_body(void *argument) {
   worker *w = (worker *)argument;
   hexloom_run *run = w->run;
-  hexloom_work(w);
-  HEXLOOM_STEP();
-  atomic_store_explicit(&w->left, 1u, memory_order_release);
-  trigger(run, &run->exits);
+  do {
+    atomic_store_explicit(&w->left, 0u, memory_order_relaxed);
+    hexloom_work(w);
+    HEXLOOM_STEP();
+    atomic_store_explicit(&w->left, 1u, memory_order_release);
+    trigger(run, &run->exits);
+  } while ((run->setup.flags & HEXLOOM_STAY) != 0u && next_turn(w));
 }

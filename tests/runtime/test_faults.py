@@ -101,10 +101,14 @@ def test_a_result_that_never_comes_is_a_timeout(host_of: Callable[[str], Host]) 
     assert found == 3
 
 
-def test_after_an_error_everything_begins_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stay", [0, 1])
+def test_after_an_error_everything_begins_anew(stay: int, tmp_path: Path) -> None:
+    """With threads that stay, too; and beside those that do, one that cannot be started."""
     blob = make_tables(tiny()).to_bytes()
     (tmp_path / "tables.bin").write_bytes(blob)
-    assert c_program("again.c", "tsan", tmp_path, tmp_path / "tables.bin") == "KERNEL_ERROR OK OK KERNEL_ERROR OK OK\n"
+    assert c_program("again.c", "tsan", tmp_path, tmp_path / "tables.bin", stay) == (
+        "KERNEL_ERROR OK OK KERNEL_ERROR OK NO_THREAD OK OK\n"
+    )
 
 
 # --- what is refused --------------------------------------------------------------------------------------
