@@ -1,7 +1,7 @@
-/* Executes tables with kernels that only look at the clock, and prints for each execution, in nanoseconds, from the
- * first kernel of queue 0 until its last one.
+/* Executes tables with kernels that only look at the clock, and prints for each execution in nanoseconds how long it was
+ * from the first kernel of queue 0 until its last one, and in all.
  *
- *   runtime TABLES EXECUTIONS SPINS
+ *   runtime TABLES EXECUTIONS SPINS STAY
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
   hexloom_setup setup;
   hexloom_status status;
   hexloom_run *run;
-  FILE *file = argc == 4 ? fopen(argv[1], "rb") : NULL;
+  FILE *file = argc == 5 ? fopen(argv[1], "rb") : NULL;
   void *bytes = aligned((size_t)1u << 26), *room;
   size_t length;
   long k;
@@ -55,14 +55,18 @@ int main(int argc, char **argv) {
   setup.kernels = &kernel;
   setup.kernel_count = 1u;
   setup.spins = (uint32_t)strtoul(argv[3], NULL, 10);
+  setup.flags = argv[4][0] == '1' ? HEXLOOM_STAY : 0u;
   setup.timeout_ns = UINT64_C(20000000000);
   room = aligned(hexloom_run_bytes(&setup));
   run = room == NULL ? NULL : hexloom_bind(&setup, room, hexloom_run_bytes(&setup), &status);
   if (run == NULL) return 4;
   for (k = 0; k < strtol(argv[2], NULL, 10); k++) {
+    const uint64_t begun = port.now_ns(port.context);
     if (hexloom_execute(run) != HEXLOOM_OK) return 5;
-    printf("%llu\n", (unsigned long long)(last_ns - first_ns));
+    printf("%llu %llu\n", (unsigned long long)(last_ns - first_ns),
+           (unsigned long long)(port.now_ns(port.context) - begun));
   }
+  hexloom_close(run);
   hexloom_posix_close(&port);
   free(room);
   free(bytes);

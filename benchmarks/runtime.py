@@ -4,7 +4,9 @@ Kernels are empty. Rows: what, us (median, of one task on one worker or of one h
 executions). ``dispatch``: one worker. ``dispatch_2``: two workers that need nothing of each other. ``triggered``:
 every task triggers an event of its own. ``awaited``: the same, and each waits for the one before, of its own queue.
 ``handover_spin`` and ``handover_futex``: two workers wait for each other in turn, looking or sleeping; on fewer than
-two processors spinning is left out. Bytes per task are those of a solved example. ``--quick`` takes fewer executions.
+two processors spinning is left out. ``execute`` and ``execute_stay``: a whole execution of six queues of one task, with
+threads that are started and joined, and with threads that stay. Bytes per task are those of a solved example.
+``--quick`` takes fewer executions.
 """
 
 from __future__ import annotations
@@ -107,12 +109,15 @@ def main() -> None:
     turns: list[list[tuple[int | None, list[int]]]] = [[], []]
     for k in range(HANDOVERS):
         turns[k % 2].append((k, [k - 1] if k else []))
+    short = tables_of([[(None, [])] for _ in range(6)])
     measured: dict[str, tuple[Tables, int, int]] = {
         "dispatch": (tables_of([plain]), TASKS - 1, 200),
         "dispatch_2": (tables_of([plain, plain]), TASKS - 1, 200),
         "triggered": (tables_of([[(k, []) for k in range(TASKS)]]), TASKS - 1, 200),
         "awaited": (tables_of([[(k, [k - 1] if k else []) for k in range(TASKS)]]), TASKS - 1, 200),
         "handover_futex": (tables_of(turns), HANDOVERS - 2, 0),
+        "execute": (short, 0, 0),
+        "execute_stay": (short, 0, 0),
     }
     if (os.cpu_count() or 1) > 1:
         measured["handover_spin"] = (tables_of(turns), HANDOVERS - 2, FOREVER)
@@ -122,9 +127,16 @@ def main() -> None:
         program = build(folder)
         for what, (tables, steps, spins) in measured.items():
             (folder / "tables").write_bytes(tables.to_bytes())
-            command = [str(program), str(folder / "tables"), str(executions), str(spins)]
+            command = [
+                str(program),
+                str(folder / "tables"),
+                str(executions),
+                str(spins),
+                str(int(what == "execute_stay")),
+            ]
             said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            each = sorted(int(line) / steps / 1000 for line in said.split())
+            pairs = [tuple(map(int, line.split())) for line in said.splitlines()]
+            each = sorted(inside / steps / 1000 if steps else whole / 1000 for inside, whole in pairs)
             row: dict[str, Any] = {"what": what, "us": round(statistics.median(each), 4)}
             rows.append({**row, "us_low": round(each[0], 4), "us_high": round(each[-1], 4)})
             if not args.json:
@@ -144,6 +156,8 @@ def main() -> None:
             "dispatch_us_median": us["dispatch"],
             "handover_spin_us_median": us.get("handover_spin"),
             "handover_futex_us_median": us["handover_futex"],
+            "execute_us_median": us["execute"],
+            "execute_stay_us_median": us["execute_stay"],
             "bytes_per_task": round(len(example.to_bytes()) / len(example.tasks), 1),
             "code_bytes": text_bytes,
             "task_record_bytes": records.TASK.size_bytes,

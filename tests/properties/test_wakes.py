@@ -1,7 +1,7 @@
 """Nobody sleeps for ever on an event that has come: every interleaving of waiting, triggering and stopping.
 
 A model of `hexloom_wait.c` and of `ring` and `trigger` in `hexloom_run.h`, step by step, with memory in one order; that
-the machine's may be weaker is answered there by read-modify-writes that acquire and release. Sleep has no deadline here.
+the machine's may be weaker is answered there by read-modify-writes that acquire and release. Sleeping has no deadline.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Line:
     """The words of one event, whether the run is stopped, and where each thread stands.
 
-    A waiter is at: "add" (to the sleepers), "read" (the bell), "look" (at the counter and the stop), "sleep" (about to),
-    "asleep", "done". A ringer at: its first step, "ask" (for sleepers), "bell", "wake", "done".
+    A waiter is at: "add" (to the sleepers), "read" (the bell), "look" (at the counter and the stop), "sleep" (about
+    to), "asleep", "done". A ringer at: its first step, "ask" (for sleepers), "bell", "wake", "done".
     """
 
     count: int = 0
