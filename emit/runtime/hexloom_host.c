@@ -395,7 +395,3 @@ int hexloom_host(const hexloom_view *view, int argc, char **argv) {
   close_all(&h);
   return answer;
 }
-
-#ifdef HEXLOOM_HOST_MAIN
-int main(int argc, char **argv) { return hexloom_host(NULL, argc, argv); }
-#endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs tables on this host and says in one line of JSON how that went; a program of its own when given a file of
- * tables, or called by one that has its tables compiled in. Arguments are name=value:
+ * Runs tables on this host and says in one line of JSON how that went: those of a file, or those that the caller has
+ * compiled in. Arguments are name=value:
  *
  *   tables=FILE   canonical bytes; not where tables are compiled in
  *   flow=FILE     what each task must see (hexloom_flow.h); without it kernels do nothing

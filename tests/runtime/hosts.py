@@ -27,10 +27,10 @@ INCLUDES = ("-I", ROOT / "emit" / "include", "-I", ROOT / "emit" / "runtime")
 STEPS = ("-include", HERE / "steps.h", "-D_GNU_SOURCE")
 GCC = ("gcc", "cc")
 WAYS: dict[str, tuple[tuple[str, ...], tuple[str | Path, ...]]] = {
-    "gcc": (GCC, ("-O1",)),
+    "gcc": (GCC, ("-O0",)),
     "clang": (CLANG, ("-O2",)),
-    "asan": (GCC, ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *STEPS)),
-    "tsan": (GCC, ("-O1", "-g", "-fsanitize=thread", *STEPS)),
+    "asan": (GCC, ("-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *STEPS)),
+    "tsan": (GCC, ("-O0", "-g", "-fsanitize=thread", *STEPS)),
 }
 """Compiler and flags; the ones with sanitizers lose their processor at every step."""
 
@@ -42,16 +42,28 @@ def compile_c(how: str, *arguments: str | Path) -> None:
 
 
 def build(how: str, folder: Path) -> Host:
-    program = folder / "host"
-    sources = [ROOT / "emit" / "runtime" / name for name in SOURCES]
-    compile_c(how, "-DHEXLOOM_HOST_MAIN", *sources, "-o", program)
-    return Host(program, folder)
+    """Compile the runtime and what belongs to it, and link a program that reads its tables from a file."""
+    objects = []
+    for name in SOURCES:
+        objects.append(folder / f"{name}.o")
+        compile_c(how, "-c", ROOT / "emit" / "runtime" / name, "-o", objects[-1])
+    main = '#include "hexloom_host.h"\nint main(int argc, char **argv) { return hexloom_host(NULL, argc, argv); }\n'
+    (folder / "main.c").write_text(main, encoding="utf-8")
+    host = Host(how, folder / "host", folder, tuple(objects))
+    host.link(folder / "main.c", host.program)
+    return host
 
 
 @dataclass(frozen=True)
 class Host:
+    how: str
     program: Path
     folder: Path
+    objects: tuple[Path, ...]
+
+    def link(self, source: Path, program: Path) -> None:
+        """Build another program with the same objects."""
+        compile_c(self.how, source, *self.objects, "-o", program)
 
     def __call__(self, schedule: Schedule, tables: Tables | None = None, **arguments: object) -> dict[str, Any]:
         """Run ``tables``, by default those of ``schedule``, and see that its problem's order is kept; what it says."""
