@@ -38,6 +38,7 @@ struct hexloom_flow {
   const uint32_t *operands;
   const uint32_t *seen;
   unsigned char **sources; /* per operand of a transfer: its stripe as it lies in DDR */
+  unsigned char *source_bytes;
   unsigned char *sinks;    /* per seen stripe: the samples a transfer has read */
   uint64_t seed;
   uint32_t delay_us;
@@ -311,16 +312,32 @@ static int words_fit(const hexloom_view *view, const uint32_t *words, size_t cou
   return 1;
 }
 
-static int make_sources(hexloom_flow *flow) {
+/* Whether a transfer writes into an operand, and how many bytes. */
+static int is_loaded(const hexloom_flow *flow, uint32_t task, uint32_t operand, size_t *bytes) {
+  const uint32_t first = operand_word(flow, operand, 0u);
+  if (flow->view->tasks[task].kind != HEXLOOM_DMA || first == HEXLOOM_NONE) return 0;
+  *bytes = stripe_of(flow, flow->view->operands[operand].buffer, first).bytes;
+  return 1;
+}
+
+/* Cut the bytes of all sources, or count them where there are none yet. */
+static size_t cut_sources(hexloom_flow *flow) {
   const hexloom_view *view = flow->view;
+  size_t sum = 0u, bytes;
   uint32_t t, k;
   for (t = 0u; t < view->header->task_count; t++)
     for (k = view->tasks[t].first_operand; k < view->tasks[t].first_operand + view->tasks[t].operand_count; k++) {
-      const uint32_t first = operand_word(flow, k, 0u);
-      if (view->tasks[t].kind != HEXLOOM_DMA || first == HEXLOOM_NONE) continue;
-      flow->sources[k] = (unsigned char *)malloc(stripe_of(flow, view->operands[k].buffer, first).bytes + 1u);
-      if (flow->sources[k] == NULL) return 0;
+      if (!is_loaded(flow, t, k, &bytes)) continue;
+      if (flow->source_bytes != NULL) flow->sources[k] = flow->source_bytes + sum;
+      sum += bytes;
     }
+  return sum;
+}
+
+static int make_sources(hexloom_flow *flow) {
+  flow->source_bytes = (unsigned char *)malloc(cut_sources(flow) + 1u);
+  if (flow->source_bytes == NULL) return 0;
+  (void)cut_sources(flow);
   return 1;
 }
 
@@ -353,7 +370,6 @@ hexloom_flow *hexloom_flow_open(const hexloom_view *view, const hexloom_memory *
 }
 
 void hexloom_flow_close(hexloom_flow *flow) {
-  uint32_t k;
   if (flow->has_courier) {
     (void)pthread_mutex_lock(&flow->lock);
     flow->closing = 1;
@@ -366,7 +382,7 @@ void hexloom_flow_close(hexloom_flow *flow) {
     free(flow->waiting);
     flow->waiting = next;
   }
-  for (k = 0u; flow->sources != NULL && k < flow->view->header->operand_count; k++) free(flow->sources[k]);
+  free(flow->source_bytes);
   free(flow->sources);
   free(flow->sinks);
   (void)pthread_cond_destroy(&flow->changed);
