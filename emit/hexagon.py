@@ -1,4 +1,4 @@
-"""Builds runtime, tables and reference kernels for Hexagon with clang, and runs them in an emulator.
+"""Builds runtime, tables and kernels for Hexagon with clang, and runs them in an emulator.
 
 No vendor SDK: clang and lld of a distribution, and qemu-hexagon, which knows threads and the vector unit, but neither
 user DMA nor cycle counters. So its times say nothing; that results are right on this instruction set, it does say.
@@ -12,8 +12,9 @@ import re
 import shutil
 import struct
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from hexloom.emit.flow import flow_words
 from hexloom.emit.host import RUNTIME, HostRun, call, measured_of, write_runtime
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.errors import InvalidInputError
@@ -30,13 +31,13 @@ OLDEST_QEMU = 10
 """Release 7.2 leaves out the release stores of v68 and later."""
 
 FLAGS = (
-    *("--target=hexagon-unknown-none-elf", "-mhvx", "-mhvx-length=128B", "-G0", "-O2", "-std=c11"),
+    *("--target=hexagon-unknown-none-elf", "-mhvx", "-mhvx-length=128B", "-G0", "-O2", "-std=c11", "-DHEXLOOM_BARE"),
     *("-ffreestanding", "-fno-builtin", "-nostdlib", "-fuse-ld=lld", "-static"),
 )
 SLOWER = 100
 """How many times longer than on a host the deadlines are."""
 
-PROGRAM = ("hexloom_kernels.c", "hexloom_numeric.c", "hexloom_hexraw.c", "hexloom_hexmain.c")
+PROGRAM = ("hexloom_kernels.c", "hexloom_numeric.c", "hexloom_flow.c", "hexloom_hexraw.c", "hexloom_hexmain.c")
 RECORD = struct.Struct("<IQQIHHII")
 """A queue, and one `hexloom_record`."""
 
@@ -79,7 +80,7 @@ def run_on_hexagon(
     schedule: Schedule,
     folder: Path,
     arch: str,
-    numbers: Numbers,
+    numbers: Numbers | None,
     *,
     runs: int = 1,
     seed: int = 0,
@@ -99,7 +100,13 @@ def run_on_hexagon(
     emulator, clang = find_emulator(), find_clang()
     tables = make_tables(schedule)
     write_runtime(folder)
-    for name, data in (("tables", tables.to_bytes()), ("numbers", numbers.words), ("memory", numbers.memory)):
+    files = {
+        "tables": tables.to_bytes(),
+        "flow": flow_words(schedule.problem, tables) if numbers is None else b"",
+        "numbers": b"" if numbers is None else numbers.words,
+        "memory": b"" if numbers is None else numbers.memory,
+    }
+    for name, data in files.items():
         (folder / f"{name}.bin").write_bytes(data)
     records = runs * max((2 * queue.entry_count for queue in tables.queues), default=0)
     values = {"RECORDS": records, "RUNS": runs, "SEED": seed + 1, "TIMEOUT_MS": timeout_ms * SLOWER}
@@ -111,8 +118,9 @@ def run_on_hexagon(
         (queue, task, piece, phase, executed, start, end)
         for queue, start, end, task, phase, piece, executed, _ in RECORD.iter_unpack(_traced(folder))
     ]
-    measured = measured_of(schedule, tables, rows, runs=runs, kernels="numeric", target=f"hexagon-{arch}")
-    wrong = numbers.faults((folder / "result.bin").read_bytes()) if said["code"] == "OK" else []
+    kernels: Literal["flow", "numeric"] = "flow" if numbers is None else "numeric"
+    measured = measured_of(schedule, tables, rows, runs=runs, kernels=kernels, target=f"hexagon-{arch}")
+    wrong = [] if numbers is None or said["code"] != "OK" else numbers.faults((folder / "result.bin").read_bytes())
     return HostRun.of(schedule, tables, said, measured, wrong)
 
 

@@ -7,11 +7,17 @@
 
 #include "hexloom_flow.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
+
+/* With HEXLOOM_BARE there is no library: nobody delays anything, and late tasks have their results when their kernels
+ * return. */
+#if defined(HEXLOOM_BARE)
+#include "hexloom_hexraw.h"
+#else
+#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
+#endif
 
 #define SAMPLE_ROWS (8u) /* of a stripe that a transfer reads */
 #define SAMPLE_BYTES (16u)
@@ -25,11 +31,24 @@ typedef struct stripe {
   size_t bytes;
 } stripe;
 
+#if !defined(HEXLOOM_BARE)
 /* A slice of a late task on its way: its kernel has returned, its result does not exist yet. */
 typedef struct errand {
   hexloom_call call;
   struct errand *next;
 } errand;
+
+/* The thread that does late tasks, one after the other. */
+typedef struct courier {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  pthread_t thread;
+  int is_there;
+  int closing;
+  errand *waiting;
+  errand **last;
+} courier;
+#endif
 
 struct hexloom_flow {
   const hexloom_view *view;
@@ -44,15 +63,19 @@ struct hexloom_flow {
   uint32_t delay_us;
   uint32_t executed;
   _Atomic uint32_t faults;
-  hexloom_flow_fault first;
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-  pthread_t courier;
-  int has_courier;
-  int closing;
-  errand *waiting;
-  errand **last;
+  hexloom_flow_fault first; /* written by who counted the first one, read when all have ended */
+#if !defined(HEXLOOM_BARE)
+  courier late;
+#endif
 };
+
+#if defined(HEXLOOM_BARE)
+static void *zeros(size_t bytes) { return hexloom_hexraw_memory(bytes); }
+static void give_back(void *memory) { (void)memory; }
+#else
+static void *zeros(size_t bytes) { return calloc(1u, bytes + 1u); }
+static void give_back(void *memory) { free(memory); }
+#endif
 
 /* --- patterns ---------------------------------------------------------------------------------------------- */
 
@@ -87,11 +110,9 @@ static void write_pattern(unsigned char *at, size_t bytes, uint64_t key) {
 
 static void complain(hexloom_flow *flow, uint32_t task, uint32_t buffer, uint32_t number) {
   if (atomic_fetch_add(&flow->faults, 1u) != 0u) return;
-  (void)pthread_mutex_lock(&flow->lock);
   flow->first.task = task;
   flow->first.buffer = buffer;
   flow->first.stripe = number;
-  (void)pthread_mutex_unlock(&flow->lock);
 }
 
 static void check_pattern(hexloom_flow *flow, uint32_t task, uint32_t buffer, uint32_t number) {
@@ -170,6 +191,28 @@ static int issue(hexloom_flow *flow, const hexloom_call *call) {
   return answer;
 }
 
+#if defined(HEXLOOM_BARE)
+
+static void rest_before(const hexloom_flow *flow, const hexloom_call *call) {
+  (void)flow;
+  (void)call;
+}
+
+static int do_late(hexloom_flow *flow, const hexloom_call *call) {
+  work_on(flow, call);
+  hexloom_finish(call->run, call->task_index);
+  return 0;
+}
+
+static int open_late(hexloom_flow *flow) {
+  (void)flow;
+  return 1;
+}
+
+static void close_late(hexloom_flow *flow) { (void)flow; }
+
+#else
+
 static void rest(uint64_t seed, uint32_t most_us) {
   struct timespec span;
   uint64_t ns;
@@ -184,47 +227,76 @@ static uint64_t chance_of(const hexloom_flow *flow, const hexloom_call *call) {
   return flow->seed ^ mixed(((uint64_t)call->task_index << 32) ^ ((uint64_t)call->slice << 20) ^ flow->executed);
 }
 
-static int send_errand(hexloom_flow *flow, const hexloom_call *call) {
+static void rest_before(const hexloom_flow *flow, const hexloom_call *call) {
+  rest(chance_of(flow, call), flow->delay_us);
+}
+
+static int do_late(hexloom_flow *flow, const hexloom_call *call) {
   errand *mine = (errand *)malloc(sizeof *mine);
   if (mine == NULL) return 1;
   mine->call = *call;
   mine->next = NULL;
-  (void)pthread_mutex_lock(&flow->lock);
-  *flow->last = mine;
-  flow->last = &mine->next;
-  (void)pthread_cond_signal(&flow->changed);
-  (void)pthread_mutex_unlock(&flow->lock);
+  (void)pthread_mutex_lock(&flow->late.lock);
+  *flow->late.last = mine;
+  flow->late.last = &mine->next;
+  (void)pthread_cond_signal(&flow->late.changed);
+  (void)pthread_mutex_unlock(&flow->late.lock);
   return 0;
 }
 
-/* Does late tasks, one after the other. */
 static void *carry(void *argument) {
   hexloom_flow *flow = (hexloom_flow *)argument;
-  (void)pthread_mutex_lock(&flow->lock);
-  while (!flow->closing) {
-    errand *mine = flow->waiting;
+  (void)pthread_mutex_lock(&flow->late.lock);
+  while (!flow->late.closing) {
+    errand *mine = flow->late.waiting;
     if (mine == NULL) {
-      (void)pthread_cond_wait(&flow->changed, &flow->lock);
+      (void)pthread_cond_wait(&flow->late.changed, &flow->late.lock);
       continue;
     }
-    flow->waiting = mine->next;
-    if (flow->waiting == NULL) flow->last = &flow->waiting;
-    (void)pthread_mutex_unlock(&flow->lock);
+    flow->late.waiting = mine->next;
+    if (flow->late.waiting == NULL) flow->late.last = &flow->late.waiting;
+    (void)pthread_mutex_unlock(&flow->late.lock);
     rest(chance_of(flow, &mine->call) + 1u, flow->delay_us);
     work_on(flow, &mine->call);
     hexloom_finish(mine->call.run, mine->call.task_index);
     free(mine);
-    (void)pthread_mutex_lock(&flow->lock);
+    (void)pthread_mutex_lock(&flow->late.lock);
   }
-  (void)pthread_mutex_unlock(&flow->lock);
+  (void)pthread_mutex_unlock(&flow->late.lock);
   return NULL;
 }
 
+static int open_late(hexloom_flow *flow) {
+  flow->late.last = &flow->late.waiting;
+  (void)pthread_mutex_init(&flow->late.lock, NULL);
+  (void)pthread_cond_init(&flow->late.changed, NULL);
+  flow->late.is_there = pthread_create(&flow->late.thread, NULL, carry, flow) == 0;
+  return flow->late.is_there;
+}
+
+static void close_late(hexloom_flow *flow) {
+  if (!flow->late.is_there) return;
+  (void)pthread_mutex_lock(&flow->late.lock);
+  flow->late.closing = 1;
+  (void)pthread_cond_signal(&flow->late.changed);
+  (void)pthread_mutex_unlock(&flow->late.lock);
+  (void)pthread_join(flow->late.thread, NULL);
+  while (flow->late.waiting != NULL) {
+    errand *next = flow->late.waiting->next;
+    free(flow->late.waiting);
+    flow->late.waiting = next;
+  }
+  (void)pthread_cond_destroy(&flow->late.changed);
+  (void)pthread_mutex_destroy(&flow->late.lock);
+}
+
+#endif
+
 int hexloom_flow_kernel(const hexloom_call *call) {
   hexloom_flow *flow = (hexloom_flow *)call->user;
-  rest(chance_of(flow, call), flow->delay_us);
+  rest_before(flow, call);
   if (call->task->kind == HEXLOOM_DMA) return issue(flow, call);
-  if ((call->task->flags & HEXLOOM_TASK_ASYNC) != 0u) return send_errand(flow, call);
+  if ((call->task->flags & HEXLOOM_TASK_ASYNC) != 0u) return do_late(flow, call);
   work_on(flow, call);
   return 0;
 }
@@ -335,7 +407,7 @@ static size_t cut_sources(hexloom_flow *flow) {
 }
 
 static int make_sources(hexloom_flow *flow) {
-  flow->source_bytes = (unsigned char *)malloc(cut_sources(flow) + 1u);
+  flow->source_bytes = (unsigned char *)zeros(cut_sources(flow));
   if (flow->source_bytes == NULL) return 0;
   (void)cut_sources(flow);
   return 1;
@@ -345,7 +417,7 @@ hexloom_flow *hexloom_flow_open(const hexloom_view *view, const hexloom_memory *
                                 size_t count, uint64_t seed, uint32_t delay_us) {
   hexloom_flow *flow;
   if (!words_fit(view, words, count)) return NULL;
-  flow = (hexloom_flow *)calloc(1u, sizeof *flow);
+  flow = (hexloom_flow *)zeros(sizeof *flow);
   if (flow == NULL) return NULL;
   flow->view = view;
   flow->memories = memories;
@@ -355,37 +427,17 @@ hexloom_flow *hexloom_flow_open(const hexloom_view *view, const hexloom_memory *
   flow->seed = mixed(seed + 1u);
   flow->delay_us = delay_us;
   flow->first.task = flow->first.buffer = flow->first.stripe = HEXLOOM_NONE;
-  flow->last = &flow->waiting;
-  (void)pthread_mutex_init(&flow->lock, NULL);
-  (void)pthread_cond_init(&flow->changed, NULL);
-  flow->sources = (unsigned char **)calloc((size_t)words[1] + 1u, sizeof(unsigned char *));
-  flow->sinks = (unsigned char *)calloc((size_t)words[2] + 1u, SINK_BYTES);
-  if (flow->sources != NULL && flow->sinks != NULL && make_sources(flow))
-    flow->has_courier = pthread_create(&flow->courier, NULL, carry, flow) == 0;
-  if (!flow->has_courier) {
-    hexloom_flow_close(flow);
-    return NULL;
-  }
-  return flow;
+  flow->sources = (unsigned char **)zeros((size_t)words[1] * sizeof(unsigned char *));
+  flow->sinks = (unsigned char *)zeros((size_t)words[2] * SINK_BYTES);
+  if (flow->sources != NULL && flow->sinks != NULL && make_sources(flow) && open_late(flow)) return flow;
+  hexloom_flow_close(flow);
+  return NULL;
 }
 
 void hexloom_flow_close(hexloom_flow *flow) {
-  if (flow->has_courier) {
-    (void)pthread_mutex_lock(&flow->lock);
-    flow->closing = 1;
-    (void)pthread_cond_signal(&flow->changed);
-    (void)pthread_mutex_unlock(&flow->lock);
-    (void)pthread_join(flow->courier, NULL);
-  }
-  while (flow->waiting != NULL) {
-    errand *next = flow->waiting->next;
-    free(flow->waiting);
-    flow->waiting = next;
-  }
-  free(flow->source_bytes);
-  free(flow->sources);
-  free(flow->sinks);
-  (void)pthread_cond_destroy(&flow->changed);
-  (void)pthread_mutex_destroy(&flow->lock);
-  free(flow);
+  close_late(flow);
+  give_back(flow->source_bytes);
+  give_back(flow->sources);
+  give_back(flow->sinks);
+  give_back(flow);
 }

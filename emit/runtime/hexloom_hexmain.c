@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs tables on an emulated Hexagon. Tables, numbers and memory are files of the folder in which it is compiled; it
- * prints one line of JSON, writes the memory to result.bin, and its trace to trace.bin: the queue in 32 bits before
- * each record.
+ * Runs tables on an emulated Hexagon. Tables, flow, numbers and memory are files of the folder in which it is compiled;
+ * where there is a flow, kernels move patterns, else they compute. It prints one line of JSON, writes the memory to
+ * result.bin, and its trace to trace.bin: the queue in 32 bits before each record.
  */
+#include "hexloom_flow.h"
 #include "hexloom_hexraw.h"
 #include "hexloom_numeric.h"
 #include "hexloom_runtime.h"
@@ -32,6 +33,7 @@
   extern unsigned char name##_end[]
 
 INCLUDE_FILE(hexmain_tables, "tables.bin");
+INCLUDE_FILE(hexmain_flow, "flow.bin");
 INCLUDE_FILE(hexmain_numbers, "numbers.bin");
 INCLUDE_FILE(hexmain_ddr, "memory.bin");
 
@@ -48,7 +50,12 @@ static void say(const char *name, uint64_t value, int is_none) {
   hexloom_hexraw_print(", ");
 }
 
+static hexloom_numeric numeric;
+static hexloom_flow *flow; /* NULL: kernels compute */
+
 static int tell(const hexloom_status *s, uint64_t elapsed_ns) {
+  hexloom_flow_fault fault = {0u, HEXLOOM_NONE, HEXLOOM_NONE, HEXLOOM_NONE};
+  if (flow != NULL) fault = hexloom_flow_fault_of(flow);
   hexloom_hexraw_print("{\"code\": \"");
   hexloom_hexraw_print(hexloom_code_name(s->code));
   hexloom_hexraw_print("\", ");
@@ -60,7 +67,10 @@ static int tell(const hexloom_status *s, uint64_t elapsed_ns) {
   say("stuck", s->stuck, 0);
   say("executed", s->executed, 0);
   say("elapsed_ns", elapsed_ns, 0);
-  hexloom_hexraw_print("\"faults\": 0, \"dropped\": 0, \"problem\": ");
+  say("faults", fault.count, 0);
+  say("fault_task", fault.task, fault.task == HEXLOOM_NONE);
+  say("fault_buffer", fault.buffer, fault.buffer == HEXLOOM_NONE);
+  hexloom_hexraw_print("\"dropped\": 0, \"problem\": ");
   if (s->problem == NULL) {
     hexloom_hexraw_print("null}\n");
   } else {
@@ -68,7 +78,7 @@ static int tell(const hexloom_status *s, uint64_t elapsed_ns) {
     hexloom_hexraw_print(s->problem);
     hexloom_hexraw_print("\"}\n");
   }
-  return s->code == HEXLOOM_OK ? 0 : 1;
+  return s->code == HEXLOOM_OK && fault.count == 0u ? 0 : 1;
 }
 
 static int refused(const char *problem) {
@@ -98,10 +108,32 @@ static void write_trace(const hexloom_run *run, uint32_t queues) {
   }
 }
 
-int hexraw_main(void) {
+/* Let all stages move patterns or compute; what is wrong, or NULL. */
+static const char *choose_kernels(hexloom_setup *setup, const hexloom_memory *memories) {
   static hexloom_kernel kernels[STAGES];
+  const size_t flow_words = (size_t)(hexmain_flow_end - hexmain_flow) / 4u;
+  const size_t words = (size_t)(hexmain_numbers_end - hexmain_numbers) / 8u;
+  uint32_t k;
+  numeric.words = (const uint64_t *)(const void *)hexmain_numbers;
+  numeric.ddr = hexmain_ddr;
+  numeric.ddr_bytes = (uint64_t)(hexmain_ddr_end - hexmain_ddr);
+  if (flow_words > 0u) {
+    flow = hexloom_flow_open(&setup->view, memories, (const uint32_t *)(const void *)hexmain_flow, flow_words, 1u, 0u);
+    if (flow == NULL) return "the flow does not fit the tables";
+  } else if (!hexloom_numeric_fits(&numeric, &setup->view, words)) {
+    return "the numbers do not fit the tables";
+  }
+  for (k = 0u; k < STAGES; k++) {
+    kernels[k].function = flow != NULL ? hexloom_flow_kernel : hexloom_numeric_kernel;
+    kernels[k].user = flow != NULL ? (void *)flow : (void *)&numeric;
+  }
+  setup->kernels = kernels;
+  setup->kernel_count = STAGES;
+  return NULL;
+}
+
+int hexraw_main(void) {
   static hexloom_memory memories[MEMORIES];
-  static hexloom_numeric numeric;
   static hexloom_setup setup; /* zero */
   hexloom_port port;
   hexloom_status status;
@@ -112,36 +144,30 @@ int hexraw_main(void) {
   uint32_t k;
   void *room;
   if (problem != NULL) return refused(problem);
-  numeric.words = (const uint64_t *)(const void *)hexmain_numbers;
-  numeric.ddr = hexmain_ddr;
-  numeric.ddr_bytes = (uint64_t)(hexmain_ddr_end - hexmain_ddr);
-  if (!hexloom_numeric_fits(&numeric, &setup.view, (size_t)(hexmain_numbers_end - hexmain_numbers) / 8u))
-    return refused("the numbers do not fit the tables");
   if (head->binding_count > MEMORIES) return refused("there are more bindings than this program has room for");
-  for (k = 0u; k < STAGES; k++) {
-    kernels[k].function = hexloom_numeric_kernel;
-    kernels[k].user = &numeric;
-  }
   for (k = 0u; k < head->binding_count; k++) {
     memories[k].bytes = setup.view.bindings[k].bytes;
     memories[k].base = hexloom_hexraw_memory((size_t)memories[k].bytes);
     if (memories[k].base == NULL) return refused("there is no memory for a binding");
   }
+  problem = choose_kernels(&setup, memories);
+  if (problem != NULL) return refused(problem);
   if (hexloom_hexraw_open(&port, head->queue_count, STACK_BYTES, HEXLOOM_SEED) != 0)
     return refused("there is no memory for threads");
   setup.port = &port;
   setup.memories = memories;
   setup.memory_count = head->binding_count;
-  setup.kernels = kernels;
-  setup.kernel_count = STAGES;
   setup.timeout_ns = (uint64_t)HEXLOOM_TIMEOUT_MS * 1000000u;
   setup.trace_records = HEXLOOM_RECORDS;
   room = hexloom_hexraw_memory(hexloom_run_bytes(&setup));
   run = hexloom_bind(&setup, room, hexloom_run_bytes(&setup), &status);
   if (run == NULL) return tell(&status, 0u);
   begun = port.now_ns(NULL);
-  for (k = 0u; k < HEXLOOM_RUNS; k++)
+  for (k = 0u; k < HEXLOOM_RUNS; k++) {
+    if (flow != NULL) hexloom_flow_begin(flow, k);
     if (hexloom_execute(run) != HEXLOOM_OK) break;
+    if (flow != NULL) hexloom_flow_end(flow);
+  }
   status = *hexloom_status_of(run);
   begun = port.now_ns(NULL) - begun;
   write_trace(run, head->queue_count);
