@@ -29,6 +29,18 @@ static int wait_for_event(const worker *w, uint32_t task, const hexloom_wait *wa
 
 /* --- transfers --------------------------------------------------------------------------------------------- */
 
+/* See parts of a transfer done, as long as the oldest one is. Returns what the port said of the one that is not. */
+static int see_done(const hexloom_run *run, uint32_t queue, progress *mine) {
+  const hexloom_port *p = run->setup.port;
+  while (mine->tickets > 0u) {
+    const int answer = p->dma_done(p->context, queue, mine->first_ticket);
+    if (answer != 1) return answer;
+    mine->first_ticket++;
+    mine->tickets--;
+  }
+  return 1;
+}
+
 int hexloom_push(const hexloom_call *call, const hexloom_transfer *transfer) {
   hexloom_run *run = call->run;
   const hexloom_port *p = run->setup.port;
@@ -41,6 +53,10 @@ int hexloom_push(const hexloom_call *call, const hexloom_transfer *transfer) {
     if (answer != HEXLOOM_RING_FULL || stopped(run)) break;
     if (limit == 0u) limit = p->now_ns(p->context) + run->timeout_ns;
     if (p->now_ns(p->context) >= limit) break;
+    if (see_done(run, call->queue, mine) < 0) { /* its own parts may fill the ring, and make room once they are seen */
+      answer = -1;
+      break;
+    }
     p->relax(p->context, round);
   }
   if (answer != 0) {
@@ -60,13 +76,9 @@ static int wait_for_transfer(const worker *w, uint32_t task) {
   progress *mine = &run->tasks[task];
   uint64_t limit = 0u;
   uint32_t round = 0u;
-  while (mine->tickets > 0u) {
-    const int answer = p->dma_done(p->context, w->queue, mine->first_ticket);
-    if (answer == 1) {
-      mine->first_ticket++;
-      mine->tickets--;
-      continue;
-    }
+  for (;;) {
+    const int answer = see_done(run, w->queue, mine);
+    if (answer == 1) return 1;
     if (answer != 0) {
       hexloom_fail_at(w, HEXLOOM_DMA_ERROR, task, answer);
       return 0;
@@ -79,7 +91,6 @@ static int wait_for_transfer(const worker *w, uint32_t task) {
     }
     p->relax(p->context, round++);
   }
-  return 1;
 }
 
 /* --- late tasks -------------------------------------------------------------------------------------------- */

@@ -125,10 +125,18 @@ def test_stacks_of_16_kib_are_enough(host_of: Callable[[str], Host]) -> None:
     assert (said["code"], said["faults"]) == ("OK", 0)
 
 
-def test_a_ring_that_is_full_is_waited_for(host_of: Callable[[str], Host]) -> None:
-    """Each transfer of `small` has at most three parts in flight per task, one task at a time."""
-    said = host_of("gcc")(examples.small(), ring=16, **DELAYS)
-    assert (said["code"], said["faults"]) == ("OK", 0)
+def test_a_transfer_of_more_parts_than_the_ring_has_places(host_of: Callable[[str], Host]) -> None:
+    """A store looks at what two steps wrote, and at its own bytes: its parts make room for each other."""
+    step = examples.compute("step", "t", "step", 0, "hmx", 10)
+    both = examples.compute("both", "t", "step", 1, "hvx", 10, (1, 2))
+    store = examples.transfer("store", "t", "store", 0, 0, 10)
+    buffer = examples.Buffer(name="b", size_bytes=4096, ops=("step", "both", "store"))
+    schedule = examples.schedule_of(
+        examples.problem_of([([step, both, store], examples.chain(["step", "both", "store"]), [buffer])])
+    )
+    for ring in (1, 2, 4):
+        said = host_of("gcc")(schedule, ring=ring, timeout_ms=2000, **DELAYS)
+        assert (said["code"], said["faults"]) == ("OK", 0)
 
 
 def test_counters_count_on_over_many_executions(host_of: Callable[[str], Host]) -> None:
