@@ -22,7 +22,35 @@ if TYPE_CHECKING:
     from hexloom.optimizer.schedule import Schedule
 
 
-PARTS = ("bind", "wait", "walk", "run", "runtime", "port", "posix", "qurt", "kernels")
+BENCH = """/* Measures on this host what hexloom_bench.h does: one line per number, in nanoseconds. */
+#include <stdio.h>
+#include <string.h>
+
+#include "hexloom_bench.h"
+#include "hexloom_posix.h"
+
+#define BYTES (262144u)
+#define ROUNDS (31u)
+
+int main(void) {
+  static unsigned char to[BYTES], from[BYTES];
+  hexloom_measure measures[HEXLOOM_MEASURES];
+  hexloom_posix_options options;
+  hexloom_port port;
+  uint32_t count, k;
+  memset(&options, 0, sizeof options);
+  options.workers = 2u;
+  if (hexloom_posix_open(&port, &options) != 0) return 2;
+  count = hexloom_bench(&port, to, from, sizeof to, ROUNDS, measures);
+  for (k = 0; k < count; k++)
+    printf("hexloom-bench %s median_ns %.1f low_ns %.1f high_ns %.1f\\n", measures[k].name, measures[k].median_ns,
+           measures[k].low_ns, measures[k].high_ns);
+  hexloom_posix_close(&port);
+  return count == 0u;
+}
+"""
+
+PARTS = ("bind", "wait", "walk", "run", "runtime", "port", "posix", "qurt", "kernels", "bench")
 """What a kit has of the runtime's folder; the rest is for runs of our own."""
 
 
@@ -35,6 +63,7 @@ def write_kit(schedule: Schedule, folder: Path, stem: str, source: str = "-") ->
         f"{stem}_kernels.h": _kernels_header(stem),
         f"{stem}_kernels.c": _kernels(schedule, tables, stem),
         f"{stem}_main.c": _main(stem),
+        f"{stem}_bench.c": BENCH,
         "CMakeLists.txt": _cmake(stem),
         "README.md": _readme(schedule, tables, stem),
     }
@@ -170,7 +199,7 @@ add_library({stem} STATIC {stem}.c {stem}_kernels.c {runtime})
 target_include_directories({stem} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "[Hh]exagon" OR DEFINED HEXAGON_SDK_ROOT)
-  target_sources({stem} PRIVATE hexloom_qurt.c)
+  target_sources({stem} PRIVATE hexloom_qurt.c hexloom_bench.c)
 else()
   find_package(Threads REQUIRED)
   enable_testing()
@@ -179,6 +208,8 @@ else()
   add_test(NAME {stem}_selftest COMMAND {stem}_selftest)
   add_executable({stem}_host {stem}_main.c hexloom_posix.c)
   target_link_libraries({stem}_host {stem} Threads::Threads)
+  add_executable({stem}_bench {stem}_bench.c hexloom_bench.c hexloom_posix.c)
+  target_link_libraries({stem}_bench {stem} Threads::Threads)
 endif()
 """
 
@@ -203,6 +234,9 @@ The plan of `{schedule.name}` for {schedule.machine or "no named machine"}, by {
    `cc -std=c11 -pthread {stem}.c {stem}_kernels.c {stem}_main.c hexloom_posix.c {" ".join(RUNTIME)}`.
 3. On a device: open the port of `hexloom_qurt.h` (acquire VTCM and HMX, give it stacks), fill in a `hexloom_setup` as
    `{stem}_main.c` does, bind once, execute as often as there is work. Votes for clocks, HVX and HMX are yours.
+
+4. Measure the device first: `hexloom_bench()` with the port, VTCM and a buffer in DDR says what issuing a transfer, a
+   row of it, a hand-over and a thread cost there; nobody has published these. `{stem}_bench.c` does so on a host.
 
 `hexloom_qurt.c` compiles against declarations of the vendor's calls; it has not run on a device yet.
 

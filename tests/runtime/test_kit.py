@@ -36,10 +36,24 @@ def test_a_kit_builds_and_runs_once_its_kernels_are_written(name: str, tmp_path:
     assert program(tmp_path, "it") == "it: OK\n"
 
 
+def test_a_kit_measures_its_machine(tmp_path: Path) -> None:
+    write_kit(tiny(), tmp_path, "it")
+    sources = [tmp_path / name for name in ("it_bench.c", "hexloom_bench.c", "hexloom_posix.c")]
+    Compiler(GCC, ("-std=c11", "-pthread"))(*sources, "-o", tmp_path / "bench")
+    said = subprocess.run([tmp_path / "bench"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in said.splitlines()]
+    assert [row[1] for row in rows] == [
+        *("clock", "start_join", "handover_spin", "handover_sleep", "dma_issue", "dma_row", "dma_row_bytes_at_once"),
+    ]
+    for row in rows:
+        median, low, high = (float(row[k]) for k in (3, 5, 7))
+        assert 0 < low <= median <= high
+
+
 def test_a_kit_compiles_for_the_device(tmp_path: Path) -> None:
     write_kit(tiny(), tmp_path, "it")
     compiler = Compiler(HEXAGON_CLANG, (*HEXAGON, "-mcpu=hexagonv73", "-std=c11", f"-I{VENDOR}"))
-    for name in ("it.c", "it_kernels.c", "hexloom_qurt.c", *RUNTIME):
+    for name in ("it.c", "it_kernels.c", "hexloom_qurt.c", "hexloom_bench.c", *RUNTIME):
         compiler("-c", tmp_path / name, "-o", tmp_path / "it.o")
 
 
