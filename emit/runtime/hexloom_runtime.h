@@ -7,7 +7,7 @@
  *   while (there_is_work) code = hexloom_execute(run);                 -- 0, or what hexloom_status_of(run) explains
  *   hexloom_close(run);
  *
- * Every wait has a deadline. The first thing that goes wrong is what the status says; then all workers stop, end their
+ * Every queue has a thread, a detached one too; one of them may be the caller's. Every wait has a deadline. The first thing that goes wrong is what the status says; then all workers stop, end their
  * transfers, and are joined. A kernel that never returns cannot be stopped: it is counted in `stuck`, and until
  * hexloom_join() returns 0 its memory and the run's must stay.
  */
