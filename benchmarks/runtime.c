@@ -1,5 +1,5 @@
-/* Executes tables with kernels that only look at the clock, and prints for each execution in nanoseconds how long it was
- * from the first kernel of queue 0 until its last one, and in all.
+/* Executes tables with kernels that only look at the clock, and prints for each execution in nanoseconds how long it
+ * was from the first kernel of queue 0 until its last one, and in all.
  *
  *   runtime TABLES EXECUTIONS SPINS STAY
  */

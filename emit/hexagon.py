@@ -37,7 +37,14 @@ FLAGS = (
 SLOWER = 100
 """How many times longer than on a host the deadlines are."""
 
-PROGRAM = ("hexloom_kernels.c", "hexloom_numeric.c", "hexloom_flow.c", "hexloom_hexraw.c", "hexloom_hexmain.c")
+PROGRAM = (
+    "hexloom_kernels.c",
+    "hexloom_numeric.c",
+    "hexloom_late.c",
+    "hexloom_flow.c",
+    "hexloom_hexraw.c",
+    "hexloom_hexmain.c",
+)
 RECORD = struct.Struct("<IQQIHHII")
 """A queue, and one `hexloom_record`."""
 

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
     from hexloom.optimizer.schedule import Schedule
 
 RUNTIME = ("hexloom_bind.c", "hexloom_wait.c", "hexloom_walk.c", "hexloom_runtime.c")
-HOST = ("hexloom_posix.c", "hexloom_kernels.c", "hexloom_numeric.c", "hexloom_flow.c", "hexloom_host.c")
+HOST = (
+    "hexloom_posix.c",
+    "hexloom_kernels.c",
+    "hexloom_numeric.c",
+    "hexloom_late.c",
+    "hexloom_flow.c",
+    "hexloom_host.c",
+)
 COMPILERS = ("cc", "gcc", "clang", "clang-19")
 FLAGS = ("-std=c11", "-O3", "-pthread")
 PHASES: tuple[Phase, ...] = ("wait", "run", "start", "observe")

@@ -178,6 +178,7 @@ hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes
     w->turns = 0u;
     atomic_init(&w->left, 0u);
     atomic_init(&w->undrained, 0u);
+    atomic_init(&w->waits, 0u);
     atomic_init(&w->at, 0u);
     w->records = (hexloom_record *)(void *)(base + at.records) + (size_t)q * setup->trace_records;
     w->trace.queue = q;

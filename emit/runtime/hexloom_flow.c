@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#if defined(__linux__)
-#define _GNU_SOURCE 1
-#else
-#define _POSIX_C_SOURCE 200809L
-#endif
-
 #include "hexloom_flow.h"
 
 #include <stdatomic.h>
 
-/* With HEXLOOM_BARE there is no library: nobody delays anything, and late tasks have their results when their kernels
- * return. */
-#if defined(HEXLOOM_BARE)
+#include "hexloom_late.h"
+
+#if defined(HEXLOOM_BARE) /* without a library */
 #include "hexloom_hexraw.h"
 #else
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 #endif
 
 #define SAMPLE_ROWS (8u) /* of a stripe that a transfer reads */
@@ -30,25 +22,6 @@ typedef struct stripe {
   unsigned char *at;
   size_t bytes;
 } stripe;
-
-#if !defined(HEXLOOM_BARE)
-/* A slice of a late task on its way: its kernel has returned, its result does not exist yet. */
-typedef struct errand {
-  hexloom_call call;
-  struct errand *next;
-} errand;
-
-/* The thread that does late tasks, one after the other. */
-typedef struct courier {
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-  pthread_t thread;
-  int is_there;
-  int closing;
-  errand *waiting;
-  errand **last;
-} courier;
-#endif
 
 struct hexloom_flow {
   const hexloom_view *view;
@@ -64,9 +37,7 @@ struct hexloom_flow {
   uint32_t executed;
   _Atomic uint32_t faults;
   hexloom_flow_fault first; /* written by who counted the first one, read when all have ended */
-#if !defined(HEXLOOM_BARE)
-  courier late;
-#endif
+  hexloom_late *late;
 };
 
 #if defined(HEXLOOM_BARE)
@@ -191,112 +162,20 @@ static int issue(hexloom_flow *flow, const hexloom_call *call) {
   return answer;
 }
 
-#if defined(HEXLOOM_BARE)
-
-static void rest_before(const hexloom_flow *flow, const hexloom_call *call) {
-  (void)flow;
-  (void)call;
+/* A random delay of the work of a slice; `which` tells several of it apart. */
+static uint64_t delay_ns(const hexloom_flow *flow, const hexloom_call *call, uint64_t which) {
+  const uint64_t slice = ((uint64_t)call->task_index << 32) ^ ((uint64_t)call->slice << 20) ^ flow->executed;
+  return mixed(flow->seed ^ mixed(slice + (which << 60))) % ((uint64_t)flow->delay_us * 1000u + 1u);
 }
 
-static int do_late(hexloom_flow *flow, const hexloom_call *call) {
-  work_on(flow, call);
-  hexloom_finish(call->run, call->task_index);
-  return 0;
-}
-
-static int open_late(hexloom_flow *flow) {
-  (void)flow;
-  return 1;
-}
-
-static void close_late(hexloom_flow *flow) { (void)flow; }
-
-#else
-
-static void rest(uint64_t seed, uint32_t most_us) {
-  struct timespec span;
-  uint64_t ns;
-  if (most_us == 0u) return;
-  ns = mixed(seed) % ((uint64_t)most_us * 1000u + 1u);
-  span.tv_sec = (time_t)(ns / 1000000000u);
-  span.tv_nsec = (long)(ns % 1000000000u);
-  (void)nanosleep(&span, NULL);
-}
-
-static uint64_t chance_of(const hexloom_flow *flow, const hexloom_call *call) {
-  return flow->seed ^ mixed(((uint64_t)call->task_index << 32) ^ ((uint64_t)call->slice << 20) ^ flow->executed);
-}
-
-static void rest_before(const hexloom_flow *flow, const hexloom_call *call) {
-  rest(chance_of(flow, call), flow->delay_us);
-}
-
-static int do_late(hexloom_flow *flow, const hexloom_call *call) {
-  errand *mine = (errand *)malloc(sizeof *mine);
-  if (mine == NULL) return 1;
-  mine->call = *call;
-  mine->next = NULL;
-  (void)pthread_mutex_lock(&flow->late.lock);
-  *flow->late.last = mine;
-  flow->late.last = &mine->next;
-  (void)pthread_cond_signal(&flow->late.changed);
-  (void)pthread_mutex_unlock(&flow->late.lock);
-  return 0;
-}
-
-static void *carry(void *argument) {
-  hexloom_flow *flow = (hexloom_flow *)argument;
-  (void)pthread_mutex_lock(&flow->late.lock);
-  while (!flow->late.closing) {
-    errand *mine = flow->late.waiting;
-    if (mine == NULL) {
-      (void)pthread_cond_wait(&flow->late.changed, &flow->late.lock);
-      continue;
-    }
-    flow->late.waiting = mine->next;
-    if (flow->late.waiting == NULL) flow->late.last = &flow->late.waiting;
-    (void)pthread_mutex_unlock(&flow->late.lock);
-    rest(chance_of(flow, &mine->call) + 1u, flow->delay_us);
-    work_on(flow, &mine->call);
-    hexloom_finish(mine->call.run, mine->call.task_index);
-    free(mine);
-    (void)pthread_mutex_lock(&flow->late.lock);
-  }
-  (void)pthread_mutex_unlock(&flow->late.lock);
-  return NULL;
-}
-
-static int open_late(hexloom_flow *flow) {
-  flow->late.last = &flow->late.waiting;
-  (void)pthread_mutex_init(&flow->late.lock, NULL);
-  (void)pthread_cond_init(&flow->late.changed, NULL);
-  flow->late.is_there = pthread_create(&flow->late.thread, NULL, carry, flow) == 0;
-  return flow->late.is_there;
-}
-
-static void close_late(hexloom_flow *flow) {
-  if (!flow->late.is_there) return;
-  (void)pthread_mutex_lock(&flow->late.lock);
-  flow->late.closing = 1;
-  (void)pthread_cond_signal(&flow->late.changed);
-  (void)pthread_mutex_unlock(&flow->late.lock);
-  (void)pthread_join(flow->late.thread, NULL);
-  while (flow->late.waiting != NULL) {
-    errand *next = flow->late.waiting->next;
-    free(flow->late.waiting);
-    flow->late.waiting = next;
-  }
-  (void)pthread_cond_destroy(&flow->late.changed);
-  (void)pthread_mutex_destroy(&flow->late.lock);
-}
-
-#endif
+static void work_late(void *user, const hexloom_call *call) { work_on((hexloom_flow *)user, call); }
 
 int hexloom_flow_kernel(const hexloom_call *call) {
   hexloom_flow *flow = (hexloom_flow *)call->user;
-  rest_before(flow, call);
+  hexloom_rest(delay_ns(flow, call, 0u));
   if (call->task->kind == HEXLOOM_DMA) return issue(flow, call);
-  if ((call->task->flags & HEXLOOM_TASK_ASYNC) != 0u) return do_late(flow, call);
+  if ((call->task->flags & HEXLOOM_TASK_ASYNC) != 0u)
+    return hexloom_late_send(flow->late, call, delay_ns(flow, call, 1u));
   work_on(flow, call);
   return 0;
 }
@@ -429,13 +308,15 @@ hexloom_flow *hexloom_flow_open(const hexloom_view *view, const hexloom_memory *
   flow->first.task = flow->first.buffer = flow->first.stripe = HEXLOOM_NONE;
   flow->sources = (unsigned char **)zeros((size_t)words[1] * sizeof(unsigned char *));
   flow->sinks = (unsigned char *)zeros((size_t)words[2] * SINK_BYTES);
-  if (flow->sources != NULL && flow->sinks != NULL && make_sources(flow) && open_late(flow)) return flow;
+  if (flow->sources != NULL && flow->sinks != NULL && make_sources(flow))
+    flow->late = hexloom_late_open(work_late, flow);
+  if (flow->late != NULL) return flow;
   hexloom_flow_close(flow);
   return NULL;
 }
 
 void hexloom_flow_close(hexloom_flow *flow) {
-  close_late(flow);
+  if (flow->late != NULL) hexloom_late_close(flow->late);
   give_back(flow->source_bytes);
   give_back(flow->sources);
   give_back(flow->sinks);

@@ -76,7 +76,7 @@ static int read_argument(arguments *with, const char *argument) {
   } numbers[] = {{"runs", &with->runs},       {"seed", &with->seed},           {"delay_us", &with->delay_us},
                  {"timeout_ms", &with->timeout_ms}, {"transfer_us", &with->transfer_us}, {"spins", &with->spins},
                  {"ring", &with->ring},       {"records", &with->records},     {"stack", &with->stack},
-                 {"main", &with->main_queue}, {"prove", &with->prove}, {"stay", &with->stay},         {"lost", &with->lost},
+                 {"main", &with->main_queue}, {"prove", &with->prove}, {"stay", &with->stay}, {"lost", &with->lost},
                  {"failing", &with->failing}, {"fail", &with->fail},           {"silent", &with->silent},
                  {"short", &with->too_short}};
   const struct {

@@ -5,7 +5,7 @@
  *
  *   tables=FILE   canonical bytes; not where tables are compiled in
  *   flow=FILE     what each task must see (hexloom_flow.h); without it kernels do nothing
- *   numbers=FILE memory=FILE result=FILE   kernels compute (hexloom_numeric.h) on that memory, which is written at the end
+ *   numbers=FILE  kernels compute (hexloom_numeric.h) on memory=FILE, which is written to result=FILE at the end
  *   trace=FILE    one line for each record: queue task slice phase executed start_ns end_ns
  *   runs=N seed=N delay_us=N transfer_us=N timeout_ms=N spins=N ring=N records=N stack=BYTES main=QUEUE|none prove=1
  *   stay=1        threads stay between the executions

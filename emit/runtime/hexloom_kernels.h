@@ -36,7 +36,8 @@ void hexloom_dequantize(uint32_t type, const uint8_t *quantized, uint16_t *tile)
 void hexloom_to_halves(const float *values, uint16_t *halves, size_t count);
 void hexloom_to_floats(const uint16_t *halves, float *values, size_t count);
 
-/* out[rows][columns] = a[rows][depth] * w, of which tile (d, c) lies at w[(c * depth / 32 + d) * 1024]. Sums are floats. */
+/* out[rows][columns] = a[rows][depth] * w, of which tile (d, c) lies at w[(c * depth / 32 + d) * 1024]. Sums are
+ * floats. */
 void hexloom_matmul(const uint16_t *a, const uint16_t *w, uint16_t *out, uint32_t rows, uint32_t depth,
                     uint32_t columns);
 

@@ -140,8 +140,8 @@ static int enter(void *context, uint32_t worker, uint32_t kind) {
   (void)context;
   (void)worker;
   if (kind == HEXLOOM_HVX && here.options.lock_hvx) return qurt_hvx_lock(QURT_HVX_MODE_128B);
-  if (kind == HEXLOOM_HMX) return here.options.compute_res == 0u ? -1 : HAP_compute_res_hmx_lock(here.options.compute_res);
-  return 0;
+  if (kind != HEXLOOM_HMX) return 0;
+  return here.options.compute_res == 0u ? -1 : HAP_compute_res_hmx_lock(here.options.compute_res);
 }
 
 static void leave(void *context, uint32_t worker, uint32_t kind) {

@@ -42,6 +42,7 @@ typedef struct progress {
 typedef struct worker {
   word at;      /* entries begun */
   word left;    /* it has no more to do */
+  word waits;   /* for an event or a transfer, with a deadline of its own */
   word undrained;
   uint32_t queue;
   uint32_t late; /* slices of late tasks it has called */
@@ -129,7 +130,9 @@ static inline int reached(line *l, uint32_t expected) {
   return 1;
 }
 
-static inline int stopped(const hexloom_run *run) { return atomic_load_explicit(&run->stop, memory_order_acquire) != 0u; }
+static inline int stopped(const hexloom_run *run) {
+  return atomic_load_explicit(&run->stop, memory_order_acquire) != 0u;
+}
 
 enum outcome { REACHED, STOPPED, EXPIRED };
 

@@ -11,22 +11,24 @@ static uint32_t entries_begun(const hexloom_run *run) {
   return sum;
 }
 
-/* Say that a worker has been in one entry for too long. */
-static void fail_for_worker(hexloom_run *run) {
+/* Say that a worker has been in a kernel for too long; 0 when all only wait, and so will say for what themselves. */
+static int fail_for_worker(hexloom_run *run) {
   const hexloom_view *v = &run->setup.view;
   uint32_t k, at;
   for (k = 0u; k < v->header->queue_count; k++) {
     const worker *w = worker_of(run, k);
     if (w->started == 0u || atomic_load_explicit(&w->left, memory_order_acquire) != 0u) continue;
-    at = atomic_load_explicit(&w->at, memory_order_relaxed);
-    hexloom_fail_at(w, HEXLOOM_TIMEOUT, at == 0u ? HEXLOOM_NONE : v->entries[v->queues[k].first_entry + at - 1u].task, 0);
-    return;
+    if (atomic_load_explicit(&w->waits, memory_order_relaxed) != 0u) continue;
+    at = v->queues[k].first_entry + atomic_load_explicit(&w->at, memory_order_relaxed); /* of the one after it */
+    hexloom_fail_at(w, HEXLOOM_TIMEOUT, at == v->queues[k].first_entry ? HEXLOOM_NONE : v->entries[at - 1u].task, 0);
+    return 1;
   }
+  return 0;
 }
 
 /* Wait until `threads` workers have left. While they come on from entry to entry, they may take their time; and once
- * they were told to stop, they have that time to do so. Nothing ends this wait but they and the clock. It is a quarter
- * more patient than they are, so that who waits for an event in vain says so itself. */
+ * they were told to stop, they have that time to do so. Nothing ends this wait but they and the clock, and it is more
+ * patient than they are. */
 static void wait_for_workers(hexloom_run *run, uint32_t threads) {
   const hexloom_port *p = run->setup.port;
   line *l = &run->exits;
@@ -46,7 +48,7 @@ static void wait_for_workers(hexloom_run *run, uint32_t threads) {
     }
     if (now >= limit) {
       if (told) break;
-      fail_for_worker(run);
+      if (!fail_for_worker(run)) limit = now + patience;
       continue;
     }
     p->sleep(p->context, (uint32_t *)(void *)&l->bell, bell, limit - now);

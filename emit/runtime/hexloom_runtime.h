@@ -7,9 +7,10 @@
  *   while (there_is_work) code = hexloom_execute(run);                 -- 0, or what hexloom_status_of(run) explains
  *   hexloom_close(run);
  *
- * Every queue has a thread, a detached one too; one of them may be the caller's. Every wait has a deadline. The first thing that goes wrong is what the status says; then all workers stop, end their
- * transfers, and are joined. A kernel that never returns cannot be stopped: it is counted in `stuck`, and until
- * hexloom_join() returns 0 its memory and the run's must stay.
+ * Every queue has a thread, a detached one too; one of them may be the caller's. Every wait has a deadline. The first
+ * thing that goes wrong is what the status says; then all workers stop, end their transfers, and are joined. A kernel
+ * that never returns cannot be stopped: it is counted in `stuck`, and until hexloom_join() returns 0 its memory and the
+ * run's must stay.
  */
 #ifndef HEXLOOM_RUNTIME_H
 #define HEXLOOM_RUNTIME_H
@@ -80,8 +81,8 @@ typedef struct hexloom_kernel {
 } hexloom_kernel;
 
 /* flags of a setup */
-#define HEXLOOM_PROVE (1u) /* prove at binding that no timing overwrites a live buffer; costs entries^2 bits of memory */
-#define HEXLOOM_STAY (2u)  /* threads stay between executions; after an error, and by hexloom_close(), they are joined */
+#define HEXLOOM_PROVE (1u) /* prove at binding that no timing overwrites a live buffer; takes entries^2 bits */
+#define HEXLOOM_STAY (2u)  /* threads stay between executions; they are joined after an error, and by hexloom_close() */
 
 typedef struct hexloom_setup {
   hexloom_view view;
@@ -161,7 +162,8 @@ static inline void *hexloom_at(const hexloom_call *call, uint32_t number) {
 /* Push a part of the transfer. Returns 0, or what the kernel must return. */
 int hexloom_push(const hexloom_call *call, const hexloom_transfer *transfer);
 
-/* Say that a slice of a task with HEXLOOM_TASK_ASYNC has its result. Any thread may, once for each call of the kernel. */
+/* Say that a slice of a task with HEXLOOM_TASK_ASYNC has its result: once for each call of its kernel, by any thread.
+ * The run must stay until this has returned. */
 void hexloom_finish(hexloom_run *run, uint32_t task);
 
 /* Whether something went wrong elsewhere, so that a long kernel may give up. */

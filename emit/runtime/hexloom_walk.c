@@ -7,14 +7,16 @@
 /* --- waiting ----------------------------------------------------------------------------------------------- */
 
 /* Wait for one event of a task; 0 when the worker must stop. */
-static int wait_for_event(const worker *w, uint32_t task, const hexloom_wait *wait) {
+static int wait_for_event(worker *w, uint32_t task, const hexloom_wait *wait) {
   hexloom_run *run = w->run;
   line *l = &run->events[wait->event];
   const uint32_t expected = run->executed * run->setup.view.events[wait->event].triggers + wait->threshold;
   enum outcome outcome;
   hexloom_status status;
   if (reached(l, expected)) return 1;
+  atomic_store_explicit(&w->waits, 1u, memory_order_relaxed);
   outcome = hexloom_await(run, l, expected);
+  atomic_store_explicit(&w->waits, 0u, memory_order_relaxed);
   if (outcome == REACHED) return 1;
   if (outcome == STOPPED) return 0;
   status = clean(HEXLOOM_TIMEOUT);
@@ -139,7 +141,7 @@ static int call_kernel(worker *w, const hexloom_task *task, uint32_t t, uint16_t
   call.executed = run->executed;
   answer = kernel->function(&call);
   if (answer == 0) return 1;
-  hexloom_fail_at(w, HEXLOOM_KERNEL_ERROR, t, answer); /* if a push failed in it, that is what the status says already */
+  hexloom_fail_at(w, HEXLOOM_KERNEL_ERROR, t, answer); /* if a push failed in it, the status says that already */
   return 0;
 }
 
@@ -164,7 +166,9 @@ static ALWAYS_INLINE int step(worker *w, const hexloom_entry *entry, const int t
   HEXLOOM_STEP();
   if (entry->action == HEXLOOM_WAIT) {
     phase = HEXLOOM_TRACE_DONE;
+    atomic_store_explicit(&w->waits, 1u, memory_order_relaxed);
     if (!wait_for_transfer(w, entry->task)) return 0;
+    atomic_store_explicit(&w->waits, 0u, memory_order_relaxed);
   } else {
     late = (task->flags & HEXLOOM_TASK_ASYNC) != 0u;
     if (late) w->late++;
@@ -235,6 +239,7 @@ void hexloom_body(void *argument) {
   hexloom_run *run = w->run;
   do {
     atomic_store_explicit(&w->left, 0u, memory_order_relaxed);
+    atomic_store_explicit(&w->waits, 0u, memory_order_relaxed);
     hexloom_work(w);
     HEXLOOM_STEP();
     atomic_store_explicit(&w->left, 1u, memory_order_release);

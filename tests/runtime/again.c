@@ -1,5 +1,5 @@
-/* Executes tables whose last task fails now and then, and for which once a thread cannot be started: what comes after an
- * error is as if nothing had been before. */
+/* Executes tables whose last task fails now and then, and for which once a thread cannot be started: what comes after
+ * an error is as if nothing had been before. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
