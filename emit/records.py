@@ -96,7 +96,8 @@ HEADER = _record(
     """32 magic, 16 abi_major, 16 abi_minor, 16 header_bytes, 16 task_bytes, 16 operand_bytes, 16 wait_bytes,
     16 event_bytes, 16 queue_bytes, 16 entry_bytes, 16 buffer_bytes, 16 binding_bytes, 16 target_arch, 32 flags,
     32 task_count, 32 operand_count, 32 wait_count, 32 event_count, 32 queue_count, 32 entry_count, 32 buffer_count,
-    32 binding_count, 64 vtcm_bytes, 64 schedule_hash, 32 crc32, 32 reserved*11""",
+    32 binding_count, 64 vtcm_bytes, 64 schedule_hash, 32 crc32, 32 header_crc32,
+    32 reserved*10""",
 )
 TASK = _record(
     "task",

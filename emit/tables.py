@@ -136,6 +136,7 @@ class Header:
     vtcm_bytes: int
     schedule_hash: int
     crc32: int = 0
+    header_crc32: int = 0
     flags: int = 0
     magic: int = records.MAGIC
     abi_major: int = records.ABI_MAJOR
@@ -195,6 +196,13 @@ class Tables:
     def checksum(self) -> int:
         """Return the CRC-32 of the canonical bytes with a checksum of zero in the header."""
         return zlib.crc32(replace(self, header=replace(self.header, crc32=0)).to_bytes())
+
+    def sealed(self) -> Tables:
+        """Return these tables with the checksums that fit them: first that of the header alone."""
+        blank = replace(self.header, crc32=0, header_crc32=0)
+        header = replace(blank, header_crc32=zlib.crc32(records.HEADER.pack(blank)))
+        tables = replace(self, header=header)
+        return replace(tables, header=replace(header, crc32=tables.checksum()))
 
 
 def schedule_hash(schedule: Schedule) -> int:
@@ -279,7 +287,7 @@ class _Build:
             engines=self.engines,
             markers=tuple(self.orders.markers),
         )
-        return replace(tables, header=replace(header, crc32=tables.checksum()))
+        return tables.sealed()
 
     def _events(self) -> tuple[dict[int, int], tuple[Event, ...]]:
         """One event for all producers that the same ops wait for."""

@@ -17,8 +17,9 @@ from rich.console import Console
 
 from hexloom import __version__
 from hexloom.catalogues import hw_app, kernels_app
-from hexloom.emit.files import check_stem, table_texts, write_emission, write_texts
+from hexloom.emit.files import check_stem, table_stem, table_texts, write_emission, write_texts
 from hexloom.emit.gantt import gantt_svg
+from hexloom.emit.kit import write_kit
 from hexloom.emit.pack_summary import pack_numbers, pack_summary
 from hexloom.emit.summary import result_numbers, short, summary
 from hexloom.emit.timeline import timeline_json
@@ -36,8 +37,10 @@ from hexloom.optimizer.pipeline.report import headline, numbers, report, undecid
 from hexloom.optimizer.schedule import Schedule, write_whole
 from hexloom.optimizer.solve import Result, solve
 from hexloom.optimizer.what_if import what_if
-from hexloom.optimizer.workload import Workload, read_data, read_text, wrong_kind
+from hexloom.optimizer.workload import Workload, read_data, read_text
 from hexloom.periodic_command import check_loops, is_periodic, solve_loops, why_loops
+from hexloom.run_command import run_command
+from hexloom.schedules import load_schedule, schedule_from
 from hexloom.talk import BAD_INPUT, CHECK_FAILED, DONE, INFEASIBLE, NO_PLAN, check_folder, say, seconds, tell
 from hexloom.tune_command import tune_command
 
@@ -51,6 +54,7 @@ app = typer.Typer(
 app.add_typer(hw_app, name="hw")
 app.add_typer(kernels_app, name="kernels")
 app.command("tune")(tune_command)
+app.command("run")(run_command)
 
 INTERRUPTED = 130
 """What typer returns for Ctrl-C."""
@@ -201,20 +205,6 @@ def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
     return write_texts(folder, texts | table_texts(schedule))
 
 
-def _load_schedule(source: Path) -> Schedule:
-    return _schedule(source, read_data(source))
-
-
-def _schedule(source: Path, data: Any) -> Schedule:
-    fault = wrong_kind(data, "schedule")
-    if fault is not None:
-        raise InvalidInputError(f"{source}: {fault}")
-    try:
-        return Schedule.model_validate(data)
-    except ValidationError as error:
-        raise InvalidInputError(f"{source}: not a schedule: {explain(error, Schedule)}") from None
-
-
 @app.command("check")
 def check_command(
     source: Annotated[
@@ -230,7 +220,7 @@ def check_command(
         return _check_pipeline(source, data, limit, as_json)
     if is_periodic(data):
         return check_loops(source, data, as_json=as_json)
-    schedule = _schedule(source, data)
+    schedule = schedule_from(source, data)
     violations = check_schedule(schedule)
     if as_json:
         rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]
@@ -329,14 +319,19 @@ def emit_command(
     source: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule.json; - is stdin.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")],
     stem: Annotated[str | None, typer.Option(help="What files and C names begin with; default: the name.")] = None,
+    kit: Annotated[
+        bool,
+        typer.Option("--kit", help="Add the runtime, its ports, kernels to fill in, CMake and a README."),
+    ] = False,
 ) -> int:
     """Write the C tables of a schedule: same bytes for the same schedule."""
     check_stem(stem)
-    schedule = _load_schedule(source)
+    schedule = load_schedule(source)
     violations = check_schedule(schedule)
     if violations:
         more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""
         return say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
-    for path in write_emission(schedule, out, stem, source.name).values():
+    write = write_kit if kit else write_emission
+    for path in write(schedule, out, stem or table_stem(schedule.name), source.name).values():
         print(path)
     return DONE

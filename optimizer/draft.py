@@ -61,7 +61,8 @@ class OpDraft:
     """One op; ``after`` and ``buffers`` are names inside the task, ``in_place`` those of its buffers it overwrites.
 
     ``may_overwrite`` are pairs of its buffers: the first may take the address of the second. ``frees`` are buffers and
-    how many bytes more of their low end nobody needs after it. ``regions`` are what it touches in DDR.
+    how many bytes more of their low end nobody needs after it. ``regions`` are what it touches in DDR. ``part`` says
+    which part of the tensors of its task it works on, as its kernel writes it down for its stage; plans do not need it.
     """
 
     name: str
@@ -76,6 +77,7 @@ class OpDraft:
     in_place: tuple[str, ...] = ()
     may_overwrite: tuple[tuple[str, str], ...] = ()
     frees: tuple[tuple[str, int], ...] = ()
+    part: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +145,13 @@ class Builder:
         after: tuple[str | None, ...] = (),
         buffers: tuple[str, ...] = (),
         regions: tuple[Region, ...] = (),
+        part: tuple[int, ...] = (),
     ) -> str:
         """Add an op and return its name; None in ``after`` is a neighbour that does not exist."""
         check_count(self.name, len(self.ops) + 1)
         real = tuple(dict.fromkeys(a for a in after if a is not None))
         modes = mode if isinstance(mode, tuple) else (mode,)
-        self.ops.append(OpDraft(name, modes, stage, tile, real, buffers, regions=regions))
+        self.ops.append(OpDraft(name, modes, stage, tile, real, buffers, regions=regions, part=part))
         return name
 
     def task(self, loop: list[str]) -> TaskDraft:

@@ -98,7 +98,7 @@ def lower(workload: Workload, machine: Machine, rule: Rule = "none") -> Lowered:
 
 
 def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
-    ordered = in_order(_expand(workload, machine), workload.hazards, machine)
+    ordered = in_order(expand(workload, machine), workload.hazards, machine)
     drafts = ordered.drafts
     entry_us = cost.overhead_us(machine, "op")
     tick = _tick(workload, drafts, entry_us)
@@ -256,7 +256,8 @@ def _overwritten(draft: TaskDraft, prefix: str) -> Iterable[Access]:
             yield Access(ops=(prefix + op.name,), regions=regions)
 
 
-def _expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:
+def expand(workload: Workload, machine: Machine) -> dict[str, TaskDraft]:
+    """Return the tasks of ``workload`` on ``machine`` by their names in the plan, copies one by one."""
     own = {engine.name: engine for engine in workload.engines}
     for name in own:
         if name in (HVX, HMX, DMA) or name.startswith(DMA_QUEUE):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import Problem
 from hexloom.optimizer.infeasibility import Infeasibility
+from hexloom.optimizer.measured import Measured
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.schedule import Schedule
@@ -24,6 +25,7 @@ FILES: dict[str, type[BaseModel]] = {
     "infeasibility": Infeasibility,
     "what_if": WhatIf,
     "pipeline": Pipeline,
+    "trace": Measured,
 }
 
 

@@ -1,12 +1,18 @@
-"""Hypothesis profiles, and the case files that lie beside the repository."""
+"""Hypothesis profiles, the case files that lie beside the repository, and the program that runs tables here."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime.hosts import Host
 
 SLOW_BY_NATURE = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 
@@ -33,3 +39,18 @@ def shared_instances() -> Path:
     if not folder.is_dir():
         pytest.skip("shared instances are not beside this repository")
     return folder
+
+
+@pytest.fixture(scope="session")
+def host_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Host]:
+    """Build the program that runs tables on this host, in the way that is asked for, once."""
+    from runtime.hosts import build
+
+    known: dict[str, Host] = {}
+
+    def one(how: str) -> Host:
+        if how not in known:
+            known[how] = build(how, tmp_path_factory.mktemp(f"host_{how}"))
+        return known[how]
+
+    return one

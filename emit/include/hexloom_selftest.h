@@ -72,6 +72,7 @@ static uint32_t hexloom_checksum(const hexloom_view *view) {
 
 static hexloom_verdict hexloom_check_header(const hexloom_header *h) {
   const uint16_t one = 1u;
+  hexloom_header blank = *h;
   if (*(const unsigned char *)&one != 1u) return hexloom_say("the tables are for little-endian machines", 0u);
   if (h->magic != HEXLOOM_MAGIC) return hexloom_say("these are not tables of hexloom", h->magic);
   if (h->abi_major != HEXLOOM_ABI_MAJOR) return hexloom_say("the tables have another ABI", h->abi_major);
@@ -81,15 +82,24 @@ static hexloom_verdict hexloom_check_header(const hexloom_header *h) {
       h->entry_bytes != sizeof(hexloom_entry) || h->buffer_bytes != sizeof(hexloom_buffer) ||
       h->binding_bytes != sizeof(hexloom_binding))
     return hexloom_say("the records have other sizes", 0u);
+  blank.crc32 = 0u;
+  blank.header_crc32 = 0u;
+  if ((hexloom_crc_add(0xFFFFFFFFu, &blank, sizeof blank) ^ 0xFFFFFFFFu) != h->header_crc32)
+    return hexloom_say("the checksum does not fit the header", 0u);
   return hexloom_say(NULL, 0u);
+}
+
+/* Words of scratch memory that the quick test needs; 0 when the header is not one. */
+static size_t hexloom_quick_words(const hexloom_header *h) {
+  if (hexloom_check_header(h).problem != NULL) return 0u;
+  return 1u + (size_t)h->queue_count + 3u * (size_t)h->task_count + 2u * (size_t)h->event_count +
+         (size_t)h->entry_count + 2u * (size_t)h->operand_count + (size_t)h->buffer_count;
 }
 
 /* Words of scratch memory that the test needs; 0 when the header is not one. */
 static size_t hexloom_selftest_words(const hexloom_header *h) {
-  if (hexloom_check_header(h).problem != NULL) return 0u;
-  return 1u + (size_t)h->queue_count + 3u * (size_t)h->task_count + 2u * (size_t)h->event_count +
-         (size_t)h->entry_count + 2u * (size_t)h->operand_count + (size_t)h->buffer_count +
-         (size_t)h->entry_count * (h->entry_count / 32u + 1u);
+  const size_t words = hexloom_quick_words(h);
+  return words == 0u ? 0u : words + (size_t)h->entry_count * (h->entry_count / 32u + 1u);
 }
 
 static uint32_t *hexloom_cut(uint32_t **memory, uint32_t count, uint32_t value) {
@@ -100,11 +110,11 @@ static uint32_t *hexloom_cut(uint32_t **memory, uint32_t count, uint32_t value) 
   return start;
 }
 
-static void hexloom_prepare(hexloom_walk *w, const hexloom_view *view, uint32_t *memory) {
+static void hexloom_prepare(hexloom_walk *w, const hexloom_view *view, uint32_t *memory, int with_sets) {
   const hexloom_header *h = view->header;
   size_t k;
   w->view = view;
-  w->words_per_set = h->entry_count / 32u + 1u;
+  w->words_per_set = with_sets ? h->entry_count / 32u + 1u : 0u;
   w->at = hexloom_cut(&memory, h->queue_count, 0u);
   w->begun = hexloom_cut(&memory, h->task_count, 0u);
   w->counters = hexloom_cut(&memory, h->event_count, 0u);
@@ -235,7 +245,7 @@ static uint32_t *hexloom_set(const hexloom_walk *w, uint32_t entry) {
   return w->before + (size_t)entry * w->words_per_set;
 }
 
-static void hexloom_join(const hexloom_walk *w, uint32_t into, uint32_t from, int with_itself) {
+static void hexloom_include(const hexloom_walk *w, uint32_t into, uint32_t from, int with_itself) {
   uint32_t *a = hexloom_set(w, into);
   const uint32_t *b = hexloom_set(w, from);
   uint32_t k;
@@ -259,10 +269,11 @@ static void hexloom_begin(const hexloom_walk *w, uint32_t queue, uint32_t entry)
   const hexloom_view *v = w->view;
   const hexloom_task *task = &v->tasks[v->entries[entry].task];
   uint32_t k, t, e;
+  if (w->words_per_set == 0u) return;
   if (w->at[queue] > 0u) {
     const hexloom_entry *last = &v->entries[entry - 1u];
     const int late = (v->tasks[last->task].flags & HEXLOOM_TASK_ASYNC) != 0u;
-    hexloom_join(w, entry, entry - 1u, last->action != HEXLOOM_START && !late);
+    hexloom_include(w, entry, entry - 1u, last->action != HEXLOOM_START && !late);
   }
   if (v->entries[entry].action == HEXLOOM_WAIT) return;
   for (k = 0; k < task->wait_count; k++) {
@@ -270,7 +281,7 @@ static void hexloom_begin(const hexloom_walk *w, uint32_t queue, uint32_t entry)
     if (wait->threshold != v->events[wait->event].triggers) continue; /* says nothing about a certain producer */
     for (t = w->first_task[wait->event]; t != HEXLOOM_NONE; t = w->next_task[t])
       for (e = w->first_entry[t]; e != HEXLOOM_NONE; e = w->next_entry[e])
-        if (v->entries[e].action != HEXLOOM_START) hexloom_join(w, entry, e, 1);
+        if (v->entries[e].action != HEXLOOM_START) hexloom_include(w, entry, e, 1);
   }
 }
 
@@ -395,20 +406,25 @@ static hexloom_verdict hexloom_check_parts(const hexloom_walk *w) {
   return hexloom_say(NULL, 0u);
 }
 
-/* Return what is wrong with the tables first. `memory` has hexloom_selftest_words() words. */
-static hexloom_verdict hexloom_selftest(const hexloom_view *view, uint32_t *memory) {
+static hexloom_verdict hexloom_test(const hexloom_view *view, uint32_t *memory, int thoroughly) {
   hexloom_walk walk;
   hexloom_verdict verdict = hexloom_check_header(view->header);
   if (verdict.problem != NULL) return verdict;
   if (hexloom_checksum(view) != view->header->crc32) return hexloom_say("the checksum does not fit the tables", 0u);
-  hexloom_prepare(&walk, view, memory);
+  hexloom_prepare(&walk, view, memory, thoroughly);
   verdict = hexloom_check_memory(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_tasks(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_queues(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_run(&walk);
+  if (!thoroughly) return verdict;
   if (verdict.problem == NULL) verdict = hexloom_check_parts(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_overlaps(&walk);
   return verdict;
+}
+
+/* Return what is wrong with the tables first. `memory` has hexloom_selftest_words() words. */
+static hexloom_verdict hexloom_selftest(const hexloom_view *view, uint32_t *memory) {
+  return hexloom_test(view, memory, 1);
 }
 
 #endif /* HEXLOOM_SELFTEST_H */

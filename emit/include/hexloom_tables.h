@@ -53,8 +53,9 @@
 #define HEXLOOM_BUFFER_IN_PARTS (32u) /* buffer flag: its parts follow in the map, and say which bytes are alive */
 #define HEXLOOM_BUFFER_PART (64u) /* buffer flag: bytes of the one in parts before it; a task lists its parts last */
 
-/* What the tables are. The checksum is the CRC-32 (reflected, 0xEDB88320) of this record with a checksum of zero,
- * followed by tasks, operands, waits, events, queues, entries, buffers and bindings. */
+/* What the tables are. The checksum of the header is the CRC-32 (reflected, 0xEDB88320) of this record with both
+ * checksums zero: counts are believed after it. The other one is that of this record with `crc32` zero, followed by
+ * tasks, operands, waits, events, queues, entries, buffers and bindings. */
 typedef struct hexloom_header {
   uint32_t magic;
   uint16_t abi_major;
@@ -81,7 +82,8 @@ typedef struct hexloom_header {
   uint64_t vtcm_bytes;    /* the scratchpad that the plan needs, from its base */
   uint64_t schedule_hash; /* of plan and problem */
   uint32_t crc32;
-  uint32_t reserved[11];
+  uint32_t header_crc32;
+  uint32_t reserved[10];
 } hexloom_header;
 
 /* One step of the work. `kind`, `stage` and `mode` say which kernel, `tile` which part, the operands on what. */
@@ -199,7 +201,8 @@ HEXLOOM_STATIC_CHECK(header_binding_count, offsetof(hexloom_header, binding_coun
 HEXLOOM_STATIC_CHECK(header_vtcm_bytes, offsetof(hexloom_header, vtcm_bytes) == 64u);
 HEXLOOM_STATIC_CHECK(header_schedule_hash, offsetof(hexloom_header, schedule_hash) == 72u);
 HEXLOOM_STATIC_CHECK(header_crc32, offsetof(hexloom_header, crc32) == 80u);
-HEXLOOM_STATIC_CHECK(header_reserved, offsetof(hexloom_header, reserved) == 84u);
+HEXLOOM_STATIC_CHECK(header_header_crc32, offsetof(hexloom_header, header_crc32) == 84u);
+HEXLOOM_STATIC_CHECK(header_reserved, offsetof(hexloom_header, reserved) == 88u);
 HEXLOOM_STATIC_CHECK(task_size, sizeof(hexloom_task) == 64u);
 HEXLOOM_STATIC_CHECK(task_op, offsetof(hexloom_task, op) == 0u);
 HEXLOOM_STATIC_CHECK(task_kind, offsetof(hexloom_task, kind) == 4u);

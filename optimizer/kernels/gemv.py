@@ -4,6 +4,8 @@ Every HVX worker has a share of the columns. It streams their weights through a 
 and multiplies each piece as it arrives; at the end it stores its share of the result through L2. Nothing is forked or
 joined in between. The loop people run today is the same with two pieces in flight (ggml-org/ggml d99724f2,
 htp/matmul-ops.c): push two, then pop, multiply, push the next.
+
+The part of ``weights_load`` and ``dot`` is (column, columns); weights lie in DDR as those of ``matmul_w4a16`` do.
 """
 
 from __future__ import annotations
@@ -98,6 +100,7 @@ class _Expansion:
             ring = out.buffer(
                 f"raw.{w}.{j % spec.depth}", self._raw_bytes(min(spec.n_chunk, columns)), self._tile_align
             )
+            column = w * (spec.n // TILE) // self.workers * TILE + at
             loads.append(
                 out.op(
                     f"weights_load.{w}.{j}",
@@ -106,6 +109,7 @@ class _Expansion:
                     tile=j,
                     after=(dots[j - spec.depth] if j >= spec.depth else None,),
                     buffers=(ring,),
+                    part=(column, width),
                 )
             )
             dots.append(
@@ -116,6 +120,7 @@ class _Expansion:
                     tile=j,
                     after=(loads[j], prepare, dots[j - 1] if j else None),
                     buffers=(ring, "x"),
+                    part=(column, width),
                 )
             )
         start = w * (spec.n // TILE) // self.workers * TILE

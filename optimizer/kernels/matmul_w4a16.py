@@ -3,6 +3,11 @@
 Stages: weights DDR -> VTCM by DMA, dequantize on all HVX workers, one HMX job, convert and store through L2. Before
 the first job of a block of rows its activations arrive over the workers' own DMA queues and are converted as they
 arrive. The loop people run today is ggml-hexagon's 2-D matmul (ggml-org/ggml d99724f2, htp/matmul-ops.c).
+
+Weights lie in DDR in tiles of 32 x 32, those of 32 columns one behind the other. The part of an op is, by its stage:
+``activation_load`` (row, rows); ``activation_convert`` (row in the block, rows); ``weights_load`` (tile of the matrix,
+tile of the chunk, tiles); ``dequantize`` (tile of the chunk, tiles); ``matmul`` (rows, columns); ``store`` (row, rows,
+column, columns, row in the block).
 """
 
 from __future__ import annotations
@@ -176,6 +181,7 @@ class _Expansion:
                     after=(converts.get((g - 2, w)),) if g >= 2 else after_jobs,
                     buffers=(staging,),
                     regions=block_of(spec.input, "read", (row + at) * row_bytes, mine * row_bytes, bypass=True),
+                    part=(row + at, mine),
                 )
                 if (w, mine) not in self.slices:
                     us = cost.hvx_us(machine, "hvx_activation_prepare", mine * spec.k, 1)
@@ -187,6 +193,7 @@ class _Expansion:
                     tile=block * groups + g,
                     after=(loads[g, w],) + (after_jobs if g < 2 else ()),
                     buffers=(staging, tiles),
+                    part=(at, mine),
                 )
         ready = out.op(
             f"activation_ready.{block}", marker(), stage="activation_ready", tile=block, after=tuple(converts.values())
@@ -210,13 +217,13 @@ class _Expansion:
         for c, width in enumerate(columns, start=first):
             raw, weights, output = self._slots(block, c)
             us = cost.hmx_matmul_us(self.machine, padded, self.spec.k, width)
-            job = _Part((hmx_job(self.machine, us),))
-            self._add("weights_load", c, self._loads(width), self._earlier("dequantize", c, depth.raw), (raw,))
+            job = _Part((hmx_job(self.machine, us),), part=(rows, width))
+            column = (c - first) * self.n_chunk
+            self._add("weights_load", c, self._loads(column, width), self._earlier("dequantize", c, depth.raw), (raw,))
             loaded = (*stages["weights_load", c], *self._earlier("matmul", c, depth.weights))
             self._add("dequantize", c, self._dequantize(width), loaded, (raw, weights))
             ready_to_run = (*stages["dequantize", c], ready, *self._earlier("store", c, depth.output))
             self._add("matmul", c, [job], ready_to_run, (weights, "activation_f16", self._scales(), output))
-            column = (c - first) * self.n_chunk
             self._add("store", c, self._stores(row, rows, column, width), stages["matmul", c], (output,))
         self._reference(range(first, first + len(columns)))
         return [name for c in range(first, first + len(columns)) for name in stages["matmul", c]]
@@ -234,6 +241,7 @@ class _Expansion:
                 after=after,
                 buffers=buffers,
                 regions=part.regions,
+                part=part.part,
             )
             for p, part in enumerate(parts)
         )
@@ -241,29 +249,34 @@ class _Expansion:
     def _earlier(self, stage: str, c: int, depth: int) -> tuple[str, ...]:
         return self.stages[stage, c - depth] if c >= depth else ()
 
-    def _loads(self, width: int) -> list[_Part]:
+    def _loads(self, column: int, width: int) -> list[_Part]:
         """Return the loads of one chunk: a whole one has a mode per worker that may own it, today's owner first."""
         spec = self.spec
         tiles = width // TILE * (spec.k // TILE)
         others = [] if spec.fixed_owner else [w for w in range(self.workers) if w != spec.dma_owner]
         ddr_bytes = TILE_BYTES[spec.weight_type][0]
+        first = column // TILE * (spec.k // TILE)
         if spec.load_parts == 1:
             owners = (spec.dma_owner, *others)
-            return [_Part(tuple(self.transfer(w, ddr_bytes, tiles, "read") for w in owners))]
+            modes = tuple(self.transfer(w, ddr_bytes, tiles, "read") for w in owners)
+            return [_Part(modes, part=(first, 0, tiles))]
         return [
-            _Part((self.transfer((spec.dma_owner + p) % self.workers, ddr_bytes, mine, "read"),))
-            for p, mine in enumerate(_shared_out(tiles, spec.load_parts))
+            _Part(
+                (self.transfer((spec.dma_owner + p) % self.workers, ddr_bytes, mine, "read"),),
+                part=(first + at, at, mine),
+            )
+            for p, (at, mine) in enumerate(_in_turn(_shared_out(tiles, spec.load_parts)))
         ]
 
     def _dequantize(self, width: int) -> list[_Part]:
         spec, rate = self.spec, DEQUANTIZE[self.spec.weight_type]
+        tiles = width // TILE * (spec.k // TILE)
         if not spec.slices:
             us = cost.hvx_us(self.machine, rate, spec.k * width, self.workers)
-            return [_Part((hvx_gang(self.machine, us, self.workers),))]
-        tiles = _shared_out(width // TILE * (spec.k // TILE), self.workers)
+            return [_Part((hvx_gang(self.machine, us, self.workers),), part=(0, tiles))]
         return [
-            _Part((hvx_slice(cost.hvx_us(self.machine, rate, mine * TILE * TILE, 1), w),))
-            for w, mine in enumerate(tiles)
+            _Part((hvx_slice(cost.hvx_us(self.machine, rate, mine * TILE * TILE, 1), w),), part=(at, mine))
+            for w, (at, mine) in enumerate(_in_turn(_shared_out(tiles, self.workers)))
         ]
 
     def _stores(self, row: int, rows: int, column: int, width: int) -> list[_Part]:
@@ -280,7 +293,7 @@ class _Expansion:
             mode = hvx_slice(us, w, moves) if spec.slices else hvx_gang(self.machine, us, self.workers, moves=moves)
             first_byte = (at * spec.n + column) * 4
             regions = block_of(spec.output, "write", first_byte, width * 4, mine, spec.n * 4, bypass=False)
-            found.append(_Part((mode,), regions))
+            found.append(_Part((mode,), regions, (at, mine, column, width, at - row)))
             at += mine
         return found
 
@@ -328,12 +341,18 @@ class _Part(NamedTuple):
 
     modes: tuple[ModeDraft, ...]
     regions: tuple[Region, ...] = ()
+    part: tuple[int, ...] = ()
 
 
 def _shared_out(count: int, parts: int) -> list[int]:
     """Return ``count`` in at most so many parts, none of them empty, the larger ones first."""
     each, more = divmod(count, parts)
     return [each + (p < more) for p in range(parts) if each + (p < more)]
+
+
+def _in_turn(counts: list[int]) -> list[tuple[int, int]]:
+    """Return each count with the sum of those before it."""
+    return [(sum(counts[:k]), count) for k, count in enumerate(counts)]
 
 
 def work_bytes(m_chunk: int, n_chunk: int, k: int, weight_type: WeightType, depth: Depth) -> int:

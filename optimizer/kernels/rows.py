@@ -3,6 +3,8 @@
 ``dma``: every HVX worker loads, computes and stores blocks of rows of its own, with its own DMA queue; nothing is
 forked or joined. The loop people run today is the same with two buffers per edge. ``direct``: all workers read DDR
 through L2 together and are held for the time that takes.
+
+The part of an op is (row, rows), but for ``gamma_load``, which needs none.
 """
 
 from __future__ import annotations
@@ -113,7 +115,8 @@ class RowKernel(KernelSpec):
             at, size = row * self.cols * self.element_bytes, rows * self.cols * self.element_bytes
             read = tuple(r for tensor in self.tensors for r in block_of(tensor, "read", at, size, bypass=False))
             written = block_of(self.output, "write", at, size, bypass=False)
-            loop.append(out.op(f"compute.{tile}", mode, stage="compute", tile=tile, regions=read + written))
+            name = f"compute.{tile}"
+            loop.append(out.op(name, mode, stage="compute", tile=tile, regions=read + written, part=(row, rows)))
         return out.task(loop)
 
     def _staged(self, machine: Machine, workers: int) -> TaskDraft:
@@ -151,6 +154,7 @@ class RowKernel(KernelSpec):
                     after=(f"compute.{oldest}" if oldest >= 0 else None,),
                     buffers=(sources[k],),
                     regions=block_of(tensor, "read", block * step * row_bytes, rows * row_bytes, bypass=True),
+                    part=(block * step, rows),
                 )
                 loads.append(load)
             gamma_buffers = (f"gamma.{w}",) if w in first_use else ()
@@ -163,6 +167,7 @@ class RowKernel(KernelSpec):
                 tile=turn,
                 after=(*loads, f"store.{oldest}" if oldest >= 0 else None, first_use.get(w)),
                 buffers=(*sources, target, *gamma_buffers),
+                part=(block * step, rows),
             )
             store = out.op(
                 f"store.{block}",
@@ -172,6 +177,7 @@ class RowKernel(KernelSpec):
                 after=(compute,),
                 buffers=(target,),
                 regions=block_of(self.output, "write", block * step * row_bytes, rows * row_bytes, bypass=True),
+                part=(block * step, rows),
             )
             ahead.setdefault(w, []).append((tuple(loads), compute, store))
         for turns in ahead.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,9 @@ from cases.answers import (
 )
 from cases.neutral import to_problem
 
+from hexloom import solve
+from hexloom.emit.c_tables import side_car
+from hexloom.formulations.problem import Engine, Mode, Op, Precedence, Problem, Use
 from hexloom.optimizer.check import check_plan
 from hexloom.optimizer.plan import Assignment, Plan, Queue, QueueEntry, Wait
 from hexloom.optimizer.simulate import simulate
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from hexloom.formulations.problem import Problem
+    from runtime.hosts import Host
 
     Case = Callable[[str], Any]
 
@@ -138,3 +142,33 @@ def test_ord_13_an_engine_in_order_needs_no_waits(case: Case) -> None:
     data = case("ORD-13")
     tasks = [{**task, "eng": "hvx"} for task in data["tasks"]]
     assert schedule_of(data, tasks=tasks).plan.waits == ()
+
+
+def test_ord_16_a_wait_for_what_never_comes_ends(case: Case, host_of: Callable[[str], Host]) -> None:
+    """The queue of the case waits for L0, which somebody outside of the tables would complete, and nobody does.
+
+    The program ends only when all threads are joined; the sanitizer would name one that is not.
+    """
+    data = case("ORD-16")
+    (waiting,) = data["table"]["hvx"]
+    (missing,) = waiting["waits"]
+    outside = Mode(uses=(Use(engine="outside", ticks=1),), latency_ticks=2)
+    problem = Problem(
+        engines=(Engine(name="hvx"), Engine(name="outside")),
+        ops=(
+            Op(name=missing, modes=(outside,)),
+            Op(name=waiting["task"], modes=(Mode(uses=(Use(engine="hvx", ticks=1),), latency_ticks=1),)),
+        ),
+        precedences=(Precedence(before=missing, after=waiting["task"]),),
+    )
+    schedule = solve(problem, time_limit_s=1, seed=0).schedule
+    assert schedule is not None
+    names = json.loads(side_car(schedule, "it"))
+    tasks = [task["op"] for task in names["tasks"]]
+    for how in ("gcc", "tsan"):
+        said = host_of(how)(schedule, silent=tasks.index(missing), timeout_ms=data["timeout_us"] // 1000)
+        assert (said["code"], tasks[said["task"]]) == ("TIMEOUT", waiting["task"])
+        assert [tasks[t] for t in names["events"][said["event"]]["producers"]] == [missing]
+        assert (said["seen"], said["expected"]) == (0, 1)
+        assert (said["stuck"], said["undrained"]) == (0, 0)
+        assert 0.1e9 <= said["elapsed_ns"] <= 0.5e9

@@ -4,7 +4,7 @@
 
 #include "tiny.h"
 
-const hexloom_header tiny_header = {1296848968u, 0u, 1u, 128u, 64u, 16u, 8u, 8u, 16u, 8u, 24u, 16u, 79u, 0u, 6u, 8u, 5u, 4u, 3u, 10u, 5u, 1u, UINT64_C(8192), UINT64_C(9006809466138289491), 430567390u, {0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u}};
+const hexloom_header tiny_header = {1296848968u, 0u, 1u, 128u, 64u, 16u, 8u, 8u, 16u, 8u, 24u, 16u, 79u, 0u, 6u, 8u, 5u, 4u, 3u, 10u, 5u, 1u, UINT64_C(8192), UINT64_C(9006809466138289491), 3894287489u, 1938605325u, {0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u}};
 
 /* op, kind, flags, mode, group, stage, tile, queue, slice_count, reserved0, first_operand, operand_count, first_wait, wait_count, trigger_event, reserved1 */
 const hexloom_task tiny_tasks[6] = {

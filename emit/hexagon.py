@@ -1,0 +1,136 @@
+"""Builds runtime, tables and kernels for Hexagon with clang, and runs them in an emulator.
+
+No vendor SDK: clang and lld of a distribution, and qemu-hexagon, which knows threads and the vector unit, but neither
+user DMA nor cycle counters. So its times say nothing; that results are right on this instruction set, it does say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+from typing import TYPE_CHECKING, Literal
+
+from hexloom.emit.flow import flow_words
+from hexloom.emit.host import RUNTIME, HostRun, call, measured_of, write_runtime
+from hexloom.emit.tables import make_tables
+from hexloom.optimizer.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hexloom.emit.numbers import Numbers
+    from hexloom.optimizer.schedule import Schedule
+
+ARCHITECTURES = ("v68", "v69", "v71", "v73")
+CLANGS = ("clang-19", "clang-20", "clang-18", "clang-17", "clang-16", "clang")
+OLDEST_QEMU = 10
+"""Release 7.2 leaves out the release stores of v68 and later."""
+
+FLAGS = (
+    *("--target=hexagon-unknown-none-elf", "-mhvx", "-mhvx-length=128B", "-G0", "-O2", "-std=c11", "-DHEXLOOM_BARE"),
+    *("-ffreestanding", "-fno-builtin", "-nostdlib", "-fuse-ld=lld", "-static"),
+)
+SLOWER = 100
+"""How many times longer than on a host the deadlines are."""
+
+PROGRAM = (
+    "hexloom_kernels.c",
+    "hexloom_numeric.c",
+    "hexloom_late.c",
+    "hexloom_flow.c",
+    "hexloom_hexraw.c",
+    "hexloom_hexmain.c",
+)
+RECORD = struct.Struct("<IQQIHHII")
+"""A queue, and one `hexloom_record`."""
+
+
+def find_emulator() -> str:
+    """Return qemu-hexagon: ``HEXLOOM_QEMU``, or the one on the path.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none, or it is too old.
+    """
+    wanted = os.environ.get("HEXLOOM_QEMU", "qemu-hexagon")
+    found = shutil.which(wanted)
+    if found is None:
+        raise InvalidInputError(
+            f"no emulator: {wanted} is not on the path; install qemu-user {OLDEST_QEMU} or newer (Debian 13, or the "
+            "backports of Debian 12), or name it in HEXLOOM_QEMU"
+        )
+    said = subprocess.run([found, "--version"], capture_output=True, text=True).stdout
+    version = re.search(r"version (\d+)\.", said)
+    if version is None or int(version[1]) < OLDEST_QEMU:
+        raise InvalidInputError(
+            f"{found} is {said.strip()[:60] or 'no qemu'}: release {OLDEST_QEMU} or newer is needed"
+        )
+    return found
+
+
+def find_clang() -> str:
+    """Return a clang that knows v73; raises InvalidInputError when there is none, or no linker beside it."""
+    found = next((path for name in CLANGS if (path := shutil.which(name))), None)
+    if found is None:
+        raise InvalidInputError(
+            f"no compiler for Hexagon: none of {', '.join(CLANGS)} is on the path; install clang-19"
+        )
+    return found
+
+
+def run_on_hexagon(
+    schedule: Schedule,
+    folder: Path,
+    arch: str,
+    numbers: Numbers | None,
+    *,
+    runs: int = 1,
+    seed: int = 0,
+    timeout_ms: int = 10_000,
+) -> HostRun:
+    """Build the program for ``arch`` in ``folder``, and run it in the emulator, with deadlines as slow as it is.
+
+    Raises
+    ------
+    InvalidInputError
+        When a tool is missing, the program cannot be built, or it does not run.
+    """
+    if arch not in ARCHITECTURES:
+        raise InvalidInputError(
+            f"--target hexagon-{arch}: compiler and emulator are there for {', '.join(ARCHITECTURES)} only"
+        )
+    emulator, clang = find_emulator(), find_clang()
+    tables = make_tables(schedule)
+    write_runtime(folder)
+    files = {
+        "tables": tables.to_bytes(),
+        "flow": flow_words(schedule.problem, tables) if numbers is None else b"",
+        "numbers": b"" if numbers is None else numbers.words,
+        "memory": b"" if numbers is None else numbers.memory,
+    }
+    for name, data in files.items():
+        (folder / f"{name}.bin").write_bytes(data)
+    records = runs * max((2 * queue.entry_count for queue in tables.queues), default=0)
+    values = {"RECORDS": records, "RUNS": runs, "SEED": seed + 1, "TIMEOUT_MS": timeout_ms * SLOWER}
+    defines = [f"-DHEXLOOM_{name}={value}" for name, value in values.items()]
+    sources = [*RUNTIME, *PROGRAM]
+    call([clang, *FLAGS, f"-mcpu=hexagon{arch}", *defines, *sources, "-o", "device"], folder, "clang failed")
+    said = json.loads(call([emulator, "-cpu", arch, "./device"], folder, "the emulated program failed", (0, 1)))
+    rows = [
+        (queue, task, piece, phase, executed, start, end)
+        for queue, start, end, task, phase, piece, executed, _ in RECORD.iter_unpack(_traced(folder))
+    ]
+    kernels: Literal["flow", "numeric"] = "flow" if numbers is None else "numeric"
+    measured = measured_of(schedule, tables, rows, runs=runs, kernels=kernels, target=f"hexagon-{arch}")
+    wrong = [] if numbers is None or said["code"] != "OK" else numbers.faults((folder / "result.bin").read_bytes())
+    return HostRun.of(schedule, tables, said, measured, wrong)
+
+
+def _traced(folder: Path) -> bytes:
+    path = folder / "trace.bin"
+    return path.read_bytes() if path.exists() else b""

@@ -1,0 +1,252 @@
+"""All that a device build needs of a schedule: tables, runtime, ports, a file of kernels to fill in, and how to build.
+
+What is generated for the schedule says so in its first line; the rest is the same for every schedule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexloom.emit.buffer_map import buffer_map
+from hexloom.emit.ctext import INTERNAL, CText, Names, comment
+from hexloom.emit.files import write_emission
+from hexloom.emit.host import RUNTIME, write_runtime
+from hexloom.emit.records import DMA, TASK_ASYNC
+from hexloom.emit.tables import make_tables
+from hexloom.optimizer.schedule import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hexloom.emit.tables import Tables
+    from hexloom.optimizer.schedule import Schedule
+
+
+BENCH = """/* Measures on this host what hexloom_bench.h does: one line per number, in nanoseconds. */
+#include <stdio.h>
+#include <string.h>
+
+#include "hexloom_bench.h"
+#include "hexloom_posix.h"
+
+#define BYTES (262144u)
+#define ROUNDS (31u)
+
+int main(void) {
+  static unsigned char to[BYTES], from[BYTES];
+  hexloom_measure measures[HEXLOOM_MEASURES];
+  hexloom_posix_options options;
+  hexloom_port port;
+  uint32_t count, k;
+  memset(&options, 0, sizeof options);
+  options.workers = 2u;
+  if (hexloom_posix_open(&port, &options) != 0) return 2;
+  count = hexloom_bench(&port, to, from, sizeof to, ROUNDS, measures);
+  for (k = 0; k < count; k++)
+    printf("hexloom-bench %s median_ns %.1f low_ns %.1f high_ns %.1f\\n", measures[k].name, measures[k].median_ns,
+           measures[k].low_ns, measures[k].high_ns);
+  hexloom_posix_close(&port);
+  return count == 0u;
+}
+"""
+
+PARTS = ("bind", "wait", "walk", "run", "runtime", "port", "posix", "qurt", "kernels", "bench")
+"""What a kit has of the runtime's folder; the rest is for runs of our own."""
+
+
+def write_kit(schedule: Schedule, folder: Path, stem: str, source: str = "-") -> dict[str, str]:
+    """Write what `write_emission` writes, and all that makes a build of it; return the paths by file name."""
+    written = write_emission(schedule, folder, stem, source)
+    shared = write_runtime(folder, PARTS)
+    tables = make_tables(schedule)
+    texts = {
+        f"{stem}_kernels.h": _kernels_header(stem),
+        f"{stem}_kernels.c": _kernels(schedule, tables, stem),
+        f"{stem}_main.c": _main(stem),
+        f"{stem}_bench.c": BENCH,
+        "CMakeLists.txt": _cmake(stem),
+        "README.md": _readme(schedule, tables, stem),
+    }
+    for name, text in texts.items():
+        write_whole(folder / name, text)
+    return written | {name: str(folder / name) for name in (*texts, *shared)}
+
+
+def _kernels_header(stem: str) -> str:
+    out = CText()
+    out.open_guard(f"HEXLOOM_{stem.upper()}_KERNELS_H", ("hexloom_runtime.h",))
+    out(comment("One for each stage, in the order of the tables."))
+    out(f"extern const hexloom_kernel {stem}_kernels[];", f"extern const uint32_t {stem}_kernel_count;", "")
+    out.close_guard(f"HEXLOOM_{stem.upper()}_KERNELS_H")
+    return str(out)
+
+
+def _kernels(schedule: Schedule, tables: Tables, stem: str) -> str:
+    """Return a function per stage that says what it is given, and fails until it is filled in."""
+    out = CText()
+    out(comment(f"Written by {schedule.tool} once, to be filled in: the kernels of {schedule.name}."))
+    out(comment("A kernel that returns other than 0 stops the run, and the status says which task it was."))
+    out("", f'#include "{stem}_kernels.h"', "", f'#include "{stem}.h"', "")
+    names = Names(INTERNAL)
+    functions = [names(f"{stem}_{task}_{stage}".lower()) for task, stage in tables.stages]
+    for k, (function, (task, stage)) in enumerate(zip(functions, tables.stages, strict=True)):
+        mine = [t for t in tables.tasks if t.stage == k]
+        out(comment(f"Stage {stage or '-'} of {task or 'the plan'}: {len(mine)} tasks."))
+        out(*(comment(line) for line in _given(schedule, tables, k)))
+        out(
+            f"static int {function}(const hexloom_call *call) {{", "  (void)call;", "  return -1; /* not written yet */"
+        )
+        out("}", "")
+    out(f"const hexloom_kernel {stem}_kernels[] = {{")
+    out(*(f"    {{{function}, NULL}}," for function in functions), "};")
+    out(f"const uint32_t {stem}_kernel_count = {len(functions)}u;")
+    return str(out)
+
+
+def _given(schedule: Schedule, tables: Tables, stage: int) -> list[str]:
+    """Return in words what the first task of a stage works on."""
+    first = next(task for task in tables.tasks if task.stage == stage)
+    lines = []
+    if first.kind == DMA:
+        lines.append("A transfer: call hexloom_push() for each of its parts, which end in any order.")
+    elif first.slice_count > 1:
+        lines.append(f"Slice call->slice of {first.slice_count}: all of them are called, each on its own thread.")
+    if first.flags & TASK_ASYNC:
+        lines.append("Its result exists later than it returns: say hexloom_finish() when it does.")
+    used = tables.operands[first.first_operand : first.first_operand + first.operand_count]
+    rows = buffer_map(schedule.problem).rows
+    for k, operand in enumerate(used):
+        size = tables.buffers[operand.buffer].bytes
+        lines.append(f"hexloom_at(call, {k}): {size} bytes, of its first task {rows[operand.buffer].buffer.name}.")
+    return lines
+
+
+def _main(stem: str) -> str:
+    """Return a program for hosts that runs the kernels with the port of hosts."""
+    return f"""/* Runs the kernels of {stem} on this host. Of the memories only sizes are known: they begin as zeros. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hexloom_posix.h"
+#include "{stem}.h"
+#include "{stem}_kernels.h"
+
+int main(void) {{
+  hexloom_posix_options options;
+  hexloom_memory memories[16];
+  hexloom_port port;
+  hexloom_run *run;
+  hexloom_setup setup;
+  hexloom_status status;
+  size_t bytes;
+  uint32_t k;
+  void *room;
+  memset(&options, 0, sizeof options);
+  memset(&setup, 0, sizeof setup);
+  {stem}_view(&setup.view);
+  setup.memory_count = setup.view.header->binding_count;
+  if (setup.memory_count > 16u) return 2;
+  for (k = 0; k < setup.memory_count; k++) {{
+    memories[k].bytes = setup.view.bindings[k].bytes;
+    memories[k].base = aligned_alloc(65536u, ((size_t)memories[k].bytes / 65536u + 1u) * 65536u);
+    if (memories[k].base == NULL) return 2;
+    memset(memories[k].base, 0, (size_t)memories[k].bytes);
+  }}
+  options.workers = setup.view.header->queue_count;
+  if (hexloom_posix_open(&port, &options) != 0) return 2;
+  setup.port = &port;
+  setup.memories = memories;
+  setup.kernels = {stem}_kernels;
+  setup.kernel_count = {stem}_kernel_count;
+  setup.spins = 200u;
+  setup.flags = HEXLOOM_PROVE;
+  bytes = hexloom_run_bytes(&setup);
+  room = aligned_alloc(HEXLOOM_LINE, (bytes / HEXLOOM_LINE + 1u) * HEXLOOM_LINE);
+  run = room == NULL ? NULL : hexloom_bind(&setup, room, bytes, &status);
+  if (run != NULL) {{
+    (void)hexloom_execute(run);
+    status = *hexloom_status_of(run);
+    while (hexloom_join(run) > 0u) {{
+    }}
+    hexloom_close(run);
+  }} else if (room == NULL) {{
+    return 2;
+  }}
+  printf("%s: %s", "{stem}", hexloom_code_name(status.code));
+  if (status.task != HEXLOOM_NONE) printf(" at task %lu, detail %ld", (unsigned long)status.task, (long)status.detail);
+  printf("%s%s\\n", status.problem == NULL ? "" : ": ", status.problem == NULL ? "" : status.problem);
+  hexloom_posix_close(&port);
+  for (k = 0; k < setup.memory_count; k++) free(memories[k].base);
+  free(room);
+  return status.code == HEXLOOM_OK ? 0 : 1;
+}}
+"""
+
+
+def _cmake(stem: str) -> str:
+    runtime = " ".join(RUNTIME)
+    return f"""# The runtime and the tables of {stem} as one library; on a host also a self test and a program.
+# For Hexagon give the SDK's toolchain file:
+#   cmake -B build -DCMAKE_TOOLCHAIN_FILE=$HEXAGON_SDK_ROOT/build/cmake/hexagon_toolchain.cmake
+cmake_minimum_required(VERSION 3.14)
+project({stem} C)
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+
+add_library({stem} STATIC {stem}.c {stem}_kernels.c {runtime})
+target_include_directories({stem} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "[Hh]exagon" OR DEFINED HEXAGON_SDK_ROOT)
+  target_sources({stem} PRIVATE hexloom_qurt.c hexloom_bench.c)
+else()
+  find_package(Threads REQUIRED)
+  enable_testing()
+  add_executable({stem}_selftest {stem}_selftest.c)
+  target_link_libraries({stem}_selftest {stem})
+  add_test(NAME {stem}_selftest COMMAND {stem}_selftest)
+  add_executable({stem}_host {stem}_main.c hexloom_posix.c)
+  target_link_libraries({stem}_host {stem} Threads::Threads)
+  add_executable({stem}_bench {stem}_bench.c hexloom_bench.c hexloom_posix.c)
+  target_link_libraries({stem}_bench {stem} Threads::Threads)
+endif()
+"""
+
+
+def _readme(schedule: Schedule, tables: Tables, stem: str) -> str:
+    bindings = "\n".join(
+        f"| {k} | {'VTCM' if k == 0 else schedule.problem.pools[k - 1].name} | {b.bytes} | {b.align} |"
+        for k, b in enumerate(tables.bindings)
+    )
+    queues = "\n".join(
+        f"| {k} | {tables.engines[q.engine] if q.engine < len(tables.engines) else 'lent by the caller'} | {q.unit} | "
+        f"{q.entry_count} |"
+        for k, q in enumerate(tables.queues)
+    )
+    return f"""# {stem}
+
+The plan of `{schedule.name}` for {schedule.machine or "no named machine"}, by {schedule.tool}:
+{len(tables.tasks)} tasks of {len(tables.stages)} stages on {len(tables.queues)} threads.
+
+1. Fill in `{stem}_kernels.c`: one function per stage. Until then every kernel fails, and so does the run.
+2. On a host: `cmake -B build && cmake --build build && ctest --test-dir build`, then `build/{stem}_host`. Without:
+   `cc -std=c11 -pthread {stem}.c {stem}_kernels.c {stem}_main.c hexloom_posix.c {" ".join(RUNTIME)}`.
+3. On a device: open the port of `hexloom_qurt.h` (acquire VTCM and HMX, give it stacks), fill in a `hexloom_setup` as
+   `{stem}_main.c` does, bind once, execute as often as there is work. Votes for clocks, HVX and HMX are yours.
+
+4. Measure the device first: `hexloom_bench()` with the port, VTCM and a buffer in DDR says what issuing a transfer, a
+   row of it, a hand-over and a thread cost there; nobody has published these. `{stem}_bench.c` does so on a host.
+
+`hexloom_qurt.c` compiles against declarations of the vendor's calls; it has not run on a device yet.
+
+| memory | what | bytes | aligned to |
+|---|---|---|---|
+{bindings}
+
+| queue | engine | unit | entries |
+|---|---|---|---|
+{queues}
+
+`{stem}.json` names what the tables number: tasks, events, buffers, and the predicted times.
+"""

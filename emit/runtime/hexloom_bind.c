@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading tables, and binding them: everything is checked here, so that nothing need be while they are executed.
+ */
+#include "hexloom_run.h"
+#include "hexloom_selftest.h"
+
+#define DEFAULT_TIMEOUT_NS UINT64_C(1000000000)
+
+/* --- reading tables ---------------------------------------------------------------------------------------- */
+
+static uint64_t table_bytes(const hexloom_header *h) {
+  return (uint64_t)sizeof *h + (uint64_t)h->task_count * sizeof(hexloom_task) +
+         (uint64_t)h->operand_count * sizeof(hexloom_operand) + (uint64_t)h->wait_count * sizeof(hexloom_wait) +
+         (uint64_t)h->event_count * sizeof(hexloom_event) + (uint64_t)h->queue_count * sizeof(hexloom_queue) +
+         (uint64_t)h->entry_count * sizeof(hexloom_entry) + (uint64_t)h->buffer_count * sizeof(hexloom_buffer) +
+         (uint64_t)h->binding_count * sizeof(hexloom_binding);
+}
+
+static const void *take(const unsigned char **at, size_t size, uint32_t count) {
+  const void *start = *at;
+  *at += size * count;
+  return start;
+}
+
+const char *hexloom_open(const void *bytes, size_t length, hexloom_view *view) {
+  const unsigned char *at = (const unsigned char *)bytes;
+  const hexloom_header *h = (const hexloom_header *)bytes;
+  hexloom_verdict verdict;
+  if ((uintptr_t)bytes % 8u != 0u) return "the tables are not aligned to 8 bytes";
+  if (length < sizeof *h) return "the tables are shorter than their header";
+  verdict = hexloom_check_header(h);
+  if (verdict.problem != NULL) return verdict.problem;
+  if (table_bytes(h) != length) return "the tables have another length than their header says";
+  at += sizeof *h;
+  view->header = h;
+  view->tasks = (const hexloom_task *)take(&at, sizeof(hexloom_task), h->task_count);
+  view->operands = (const hexloom_operand *)take(&at, sizeof(hexloom_operand), h->operand_count);
+  view->waits = (const hexloom_wait *)take(&at, sizeof(hexloom_wait), h->wait_count);
+  view->events = (const hexloom_event *)take(&at, sizeof(hexloom_event), h->event_count);
+  view->queues = (const hexloom_queue *)take(&at, sizeof(hexloom_queue), h->queue_count);
+  view->entries = (const hexloom_entry *)take(&at, sizeof(hexloom_entry), h->entry_count);
+  view->buffers = (const hexloom_buffer *)take(&at, sizeof(hexloom_buffer), h->buffer_count);
+  view->bindings = (const hexloom_binding *)take(&at, sizeof(hexloom_binding), h->binding_count);
+  if (hexloom_checksum(view) != h->crc32) return "the checksum does not fit the tables";
+  return NULL;
+}
+
+/* --- binding ----------------------------------------------------------------------------------------------- */
+
+/* Where the parts of a run lie in its memory; the last one is the end. */
+typedef struct layout {
+  uint64_t events, workers, tasks, records, end;
+} layout;
+
+static layout layout_of(const hexloom_setup *setup) {
+  const hexloom_header *h = setup->view.header;
+  layout at;
+  at.events = whole_lines(sizeof(hexloom_run));
+  at.workers = at.events + (uint64_t)h->event_count * sizeof(line);
+  at.tasks = at.workers + h->queue_count * whole_lines(sizeof(worker));
+  at.records = at.tasks + whole_lines((uint64_t)h->task_count * sizeof(progress));
+  at.end = at.records + (uint64_t)h->queue_count * setup->trace_records * sizeof(hexloom_record);
+  return at;
+}
+
+size_t hexloom_run_bytes(const hexloom_setup *setup) {
+  const hexloom_header *h = setup->view.header;
+  uint64_t run, scratch;
+  if (h == NULL || hexloom_check_header(h).problem != NULL) return 0u;
+  run = layout_of(setup).end;
+  if (setup->flags & HEXLOOM_PROVE) {
+    /* in 64 bits, for hexloom_selftest_words() has those of the machine */
+    scratch = 4u * ((uint64_t)hexloom_quick_words(h) + (uint64_t)h->entry_count * (h->entry_count / 32u + 1u));
+    if (scratch / 4u != (uint64_t)hexloom_selftest_words(h)) return 0u;
+  } else {
+    scratch = 4u * (uint64_t)hexloom_quick_words(h);
+  }
+  if (scratch > run) run = scratch; /* the test ends before the run begins */
+  return run > (uint64_t)SIZE_MAX / 2u ? 0u : (size_t)run;
+}
+
+static hexloom_status wrong(uint32_t code, const char *problem, uint32_t where) {
+  hexloom_status status = clean(code);
+  status.problem = problem;
+  status.detail = (int32_t)where;
+  return status;
+}
+
+static hexloom_status check_memories(const hexloom_setup *setup) {
+  const hexloom_view *v = &setup->view;
+  hexloom_status status = clean(HEXLOOM_OK);
+  uint32_t k;
+  if (setup->memory_count != v->header->binding_count)
+    return wrong(HEXLOOM_BAD_SETUP, "there are more or fewer memories than bindings", setup->memory_count);
+  for (k = 0u; k < setup->memory_count; k++) {
+    const hexloom_binding *binding = &v->bindings[k];
+    const uint64_t rest = binding->align == 0u ? 0u : (uint64_t)((uintptr_t)setup->memories[k].base % binding->align);
+    if (setup->memories[k].bytes >= binding->bytes && rest == 0u) continue;
+    status = wrong(HEXLOOM_BAD_BINDING, rest != 0u ? "a memory is not aligned" : "a memory is too small", k);
+    status.seen = rest != 0u ? rest : setup->memories[k].bytes;
+    status.expected = rest != 0u ? 0u : binding->bytes;
+    return status;
+  }
+  return status;
+}
+
+static hexloom_status check_kernels(const hexloom_setup *setup) {
+  const hexloom_view *v = &setup->view;
+  hexloom_status status = clean(HEXLOOM_OK);
+  uint32_t t;
+  for (t = 0u; t < v->header->task_count; t++) {
+    const hexloom_task *task = &v->tasks[t];
+    if (task->kind == HEXLOOM_DMA &&
+        (setup->port->dma_push == NULL || setup->port->dma_done == NULL || setup->port->dma_drain == NULL)) {
+      status = wrong(HEXLOOM_BAD_SETUP, "a task is a transfer, and the port has none", 0u);
+      status.task = t;
+      return status;
+    }
+    if (task->stage < setup->kernel_count && setup->kernels[task->stage].function != NULL) continue;
+    status = wrong(HEXLOOM_NO_KERNEL, "the stage of a task has no kernel", task->stage);
+    status.task = t;
+    return status;
+  }
+  return status;
+}
+
+static hexloom_status check_setup(const hexloom_setup *setup, void *memory, size_t bytes) {
+  const hexloom_port *p = setup->port;
+  hexloom_status status;
+  hexloom_verdict verdict;
+  size_t needed;
+  if (setup->view.header == NULL) return wrong(HEXLOOM_BAD_SETUP, "there is no header", 0u);
+  verdict = hexloom_check_header(setup->view.header);
+  if (verdict.problem != NULL) return wrong(HEXLOOM_BAD_TABLE, verdict.problem, verdict.where);
+  if (p == NULL || p->now_ns == NULL || p->relax == NULL || p->sleep == NULL || p->wake == NULL || p->start == NULL ||
+      p->join == NULL)
+    return wrong(HEXLOOM_BAD_SETUP, "the port lacks a function", 0u);
+  if (setup->main_queue != HEXLOOM_NONE && setup->main_queue >= setup->view.header->queue_count)
+    return wrong(HEXLOOM_BAD_SETUP, "the main queue does not exist", setup->main_queue);
+  needed = hexloom_run_bytes(setup);
+  if (needed == 0u) return wrong(HEXLOOM_BAD_TABLE, "the tables are too large for this machine", 0u);
+  if (memory == NULL || bytes < needed || (uintptr_t)memory % HEXLOOM_LINE != 0u) {
+    status = wrong(HEXLOOM_NO_MEMORY, "the memory of the run is too small or not aligned", 0u);
+    status.seen = bytes;
+    status.expected = needed;
+    return status;
+  }
+  if (setup->flags & HEXLOOM_PROVE)
+    verdict = hexloom_selftest(&setup->view, (uint32_t *)memory);
+  else
+    verdict = hexloom_test(&setup->view, (uint32_t *)memory, 0);
+  if (verdict.problem != NULL) return wrong(HEXLOOM_BAD_TABLE, verdict.problem, verdict.where);
+  status = check_memories(setup);
+  return status.code != HEXLOOM_OK ? status : check_kernels(setup);
+}
+
+hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes, hexloom_status *status) {
+  unsigned char *base = (unsigned char *)memory;
+  hexloom_run *run = (hexloom_run *)memory;
+  layout at;
+  uint32_t q;
+  *status = check_setup(setup, memory, bytes);
+  if (status->code != HEXLOOM_OK) return NULL;
+  at = layout_of(setup);
+  run->setup = *setup;
+  run->timeout_ns = setup->timeout_ns == 0u ? DEFAULT_TIMEOUT_NS : setup->timeout_ns;
+  run->status = clean(HEXLOOM_OK);
+  run->events = (line *)(void *)(base + at.events);
+  run->workers = (worker *)(void *)(base + at.workers);
+  run->tasks = (progress *)(void *)(base + at.tasks);
+  for (q = 0u; q < setup->view.header->queue_count; q++) {
+    worker *w = worker_of(run, q);
+    w->run = run;
+    w->queue = q;
+    w->late = 0u;
+    w->started = 0u;
+    w->turns = 0u;
+    atomic_init(&w->left, 0u);
+    atomic_init(&w->undrained, 0u);
+    atomic_init(&w->waits, 0u);
+    atomic_init(&w->at, 0u);
+    w->records = (hexloom_record *)(void *)(base + at.records) + (size_t)q * setup->trace_records;
+    w->trace.queue = q;
+    w->trace.capacity = setup->trace_records;
+    w->trace.records = w->records;
+  }
+  atomic_init(&run->stop, 0u);
+  atomic_init(&run->claimed, 0u);
+  zero_line(&run->exits);
+  zero_line(&run->turns);
+  zero_line(&run->late);
+  zero_counters(run);
+  hexloom_trace_clear(run);
+  return run;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hexloom_kernels.h"
+
+#define EPSILON (1e-6f)
+#define LOG2_E (1.44269504088896f)
+/* ln 2 in two parts, of which the first has zeros at its end: n times it is exact */
+#define LN2_HIGH (0.693145751953125f)
+#define LN2_LOW (1.42860682030941723e-6f)
+
+typedef union bits {
+  float value;
+  uint32_t word;
+} bits;
+
+/* --- numbers ----------------------------------------------------------------------------------------------- */
+
+float hexloom_from_half(uint16_t half) {
+  const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = (half >> 10) & 31u, fraction = half & 1023u;
+  bits b;
+  if (exponent == 31u) {
+    b.word = sign | 0x7F800000u | fraction << 13;
+  } else if (exponent != 0u) {
+    b.word = sign | (exponent + 112u) << 23 | fraction << 13;
+  } else {
+    b.value = (float)fraction * (1.0f / 16777216.0f);
+    b.word |= sign;
+  }
+  return b.value;
+}
+
+uint16_t hexloom_to_half(float value) {
+  bits b;
+  uint32_t sign, magnitude, half, rest, shift;
+  b.value = value;
+  sign = (b.word >> 16) & 0x8000u;
+  magnitude = b.word & 0x7FFFFFFFu;
+  if (magnitude > 0x7F800000u) return (uint16_t)(sign | 0x7E00u); /* not a number */
+  if (magnitude >= 0x47800000u) return (uint16_t)(sign | 0x7C00u);
+  if (magnitude < 0x33000000u) return (uint16_t)sign;
+  if (magnitude >= 0x38800000u) {
+    half = (magnitude - 0x38000000u) >> 13;
+    rest = magnitude & 0x1FFFu;
+    shift = 13u;
+  } else { /* a subnormal half */
+    const uint32_t fraction = (magnitude & 0x7FFFFFu) | 0x800000u;
+    shift = 126u - (magnitude >> 23);
+    half = fraction >> shift;
+    rest = fraction & ((1u << shift) - 1u);
+  }
+  if (rest > 1u << (shift - 1u) || (rest == 1u << (shift - 1u) && (half & 1u) != 0u)) half++;
+  return (uint16_t)(sign | half);
+}
+
+float hexloom_exp(float x) {
+  float n, r, p;
+  bits scale;
+  int32_t whole;
+  if (x < -87.0f) return 0.0f;
+  if (x > 88.0f) x = 88.0f;
+  n = x * LOG2_E;
+  whole = (int32_t)(n < 0.0f ? n - 0.5f : n + 0.5f);
+  r = x - (float)whole * LN2_HIGH - (float)whole * LN2_LOW;
+  p = 1.0f + r * (1.0f + r * (0.5f + r * (1.0f / 6.0f + r * (1.0f / 24.0f + r * (1.0f / 120.0f + r / 720.0f)))));
+  scale.word = (uint32_t)(whole + 127) << 23;
+  return p * scale.value;
+}
+
+float hexloom_sqrt(float x) {
+  bits guess;
+  int k;
+  if (!(x > 0.0f)) return x == 0.0f ? x : 0.0f;
+  guess.value = x;
+  guess.word = (guess.word >> 1) + 0x1FC00000u;
+  for (k = 0; k < 4; k++) guess.value = 0.5f * (guess.value + x / guess.value);
+  return guess.value;
+}
+
+void hexloom_to_halves(const float *values, uint16_t *halves, size_t count) {
+  size_t k;
+  for (k = 0u; k < count; k++) halves[k] = hexloom_to_half(values[k]);
+}
+
+void hexloom_to_floats(const uint16_t *halves, float *values, size_t count) {
+  size_t k;
+  for (k = 0u; k < count; k++) values[k] = hexloom_from_half(halves[k]);
+}
+
+/* --- weights ----------------------------------------------------------------------------------------------- */
+
+uint32_t hexloom_tile_bytes(uint32_t type) { return type == 4u ? 576u : type == 8u ? 1088u : type == 16u ? 2048u : 0u; }
+
+static uint16_t half_at(const uint8_t *at) { return (uint16_t)(at[0] | (uint32_t)at[1] << 8); }
+
+/* Element k of a block along the depth. */
+static float element(uint32_t type, const uint8_t *block, uint32_t k) {
+  if (type == 4u) {
+    const uint32_t nibble = k < 16u ? block[2u + k] & 15u : (uint32_t)block[2u + k - 16u] >> 4;
+    return hexloom_from_half(half_at(block)) * (float)((int32_t)nibble - 8);
+  }
+  if (type == 8u) return hexloom_from_half(half_at(block)) * (float)(int8_t)block[2u + k];
+  return hexloom_from_half(half_at(block + 2u * k));
+}
+
+void hexloom_dequantize(uint32_t type, const uint8_t *quantized, uint16_t *tile) {
+  const uint32_t block = hexloom_tile_bytes(type) / HEXLOOM_TILE;
+  uint32_t column, k;
+  for (column = 0u; column < HEXLOOM_TILE; column++)
+    for (k = 0u; k < HEXLOOM_TILE; k++)
+      tile[k * HEXLOOM_TILE + column] = hexloom_to_half(element(type, quantized + column * block, k));
+}
+
+static void matmul_tile(const uint16_t *a, const uint16_t *w, uint16_t *out, uint32_t rows, uint32_t depth,
+                        uint32_t columns) {
+  float sums[HEXLOOM_TILE][HEXLOOM_TILE], tile[HEXLOOM_TILE][HEXLOOM_TILE];
+  uint32_t r, d, k, c;
+  for (r = 0u; r < rows; r++)
+    for (c = 0u; c < HEXLOOM_TILE; c++) sums[r][c] = 0.0f;
+  for (d = 0u; d < depth; d += HEXLOOM_TILE) {
+    hexloom_to_floats(w + (size_t)d / HEXLOOM_TILE * HEXLOOM_TILE_HALVES, &tile[0][0], HEXLOOM_TILE_HALVES);
+    for (r = 0u; r < rows; r++)
+      for (k = 0u; k < HEXLOOM_TILE; k++) {
+        const float x = hexloom_from_half(a[(size_t)r * depth + d + k]);
+        for (c = 0u; c < HEXLOOM_TILE; c++) sums[r][c] += x * tile[k][c];
+      }
+  }
+  for (r = 0u; r < rows; r++)
+    for (c = 0u; c < HEXLOOM_TILE; c++) out[(size_t)r * columns + c] = hexloom_to_half(sums[r][c]);
+}
+
+void hexloom_matmul(const uint16_t *a, const uint16_t *w, uint16_t *out, uint32_t rows, uint32_t depth,
+                    uint32_t columns) {
+  uint32_t r, c;
+  for (c = 0u; c < columns; c += HEXLOOM_TILE)
+    for (r = 0u; r < rows; r += HEXLOOM_TILE)
+      matmul_tile(a + (size_t)r * depth, w + (size_t)c * depth, out + (size_t)r * columns + c,
+                  rows - r < HEXLOOM_TILE ? rows - r : HEXLOOM_TILE, depth, columns);
+}
+
+void hexloom_dot(uint32_t type, const uint16_t *x, const uint8_t *tiles, size_t stride, float *out, uint32_t depth) {
+  const uint32_t block = hexloom_tile_bytes(type) / HEXLOOM_TILE;
+  uint32_t column, d, k;
+  for (column = 0u; column < HEXLOOM_TILE; column++) {
+    float sum = 0.0f;
+    for (d = 0u; d < depth / HEXLOOM_TILE; d++)
+      for (k = 0u; k < HEXLOOM_TILE; k++)
+        sum += hexloom_from_half(x[d * HEXLOOM_TILE + k]) * element(type, tiles + d * stride + column * block, k);
+    out[column] = sum;
+  }
+}
+
+/* --- rows -------------------------------------------------------------------------------------------------- */
+
+void hexloom_rmsnorm(const float *in, const float *gamma, float *out, uint32_t columns) {
+  float sum = 0.0f, factor;
+  uint32_t k;
+  for (k = 0u; k < columns; k++) sum += in[k] * in[k];
+  factor = 1.0f / hexloom_sqrt(sum / (float)columns + EPSILON);
+  for (k = 0u; k < columns; k++) out[k] = in[k] * factor * gamma[k];
+}
+
+void hexloom_softmax(const float *in, float *out, uint32_t columns) {
+  float most = in[0], sum = 0.0f;
+  uint32_t k;
+  for (k = 1u; k < columns; k++) most = in[k] > most ? in[k] : most;
+  for (k = 0u; k < columns; k++) {
+    out[k] = hexloom_exp(in[k] - most);
+    sum += out[k];
+  }
+  for (k = 0u; k < columns; k++) out[k] /= sum;
+}
+
+void hexloom_swiglu(const float *gate, const float *in, float *out, uint32_t columns) {
+  uint32_t k;
+  for (k = 0u; k < columns; k++) out[k] = gate[k] / (1.0f + hexloom_exp(-gate[k])) * in[k];
+}
+
+void hexloom_add(const float *a, const float *b, float *out, uint32_t columns) {
+  uint32_t k;
+  for (k = 0u; k < columns; k++) out[k] = a[k] + b[k];
+}
+
+void hexloom_copy(const float *in, float *out, uint32_t columns) {
+  uint32_t k;
+  for (k = 0u; k < columns; k++) out[k] = in[k];
+}

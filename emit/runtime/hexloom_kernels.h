@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reference kernels: what the tasks of the library compute, in portable C that needs no library. They are for checking
+ * results, not for speed. C99 and C++11.
+ *
+ * Halves are IEEE 754 binary16 in a uint16_t, rounded to nearest, ties to even. A tile is 32 x 32: rows are the depth
+ * k, columns those of the result. Quantized tiles are 32 columns one behind the other, each one block along k:
+ *   q4_0  a half `scale`, 16 bytes: the low nibbles are k 0..15, the high ones k 16..31; scale * (nibble - 8)
+ *   q8_0  a half `scale`, 32 signed bytes; scale * byte
+ *   f16   32 halves
+ */
+#ifndef HEXLOOM_KERNELS_H
+#define HEXLOOM_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEXLOOM_TILE (32u)
+#define HEXLOOM_TILE_HALVES (1024u)
+
+float hexloom_from_half(uint16_t half);
+uint16_t hexloom_to_half(float value);
+float hexloom_exp(float x); /* relative error below 3e-7; 0 below -87 */
+float hexloom_sqrt(float x);
+
+/* Bytes of a quantized tile; 0 for a type there is not. `type` is 4, 8 or 16. */
+uint32_t hexloom_tile_bytes(uint32_t type);
+
+/* Write the 32 x 32 halves of a quantized tile, row after row. */
+void hexloom_dequantize(uint32_t type, const uint8_t *quantized, uint16_t *tile);
+
+void hexloom_to_halves(const float *values, uint16_t *halves, size_t count);
+void hexloom_to_floats(const uint16_t *halves, float *values, size_t count);
+
+/* out[rows][columns] = a[rows][depth] * w, of which tile (d, c) lies at w[(c * depth / 32 + d) * 1024]. Sums are
+ * floats. */
+void hexloom_matmul(const uint16_t *a, const uint16_t *w, uint16_t *out, uint32_t rows, uint32_t depth,
+                    uint32_t columns);
+
+/* out[32] = x[depth] * the quantized tiles of 32 columns, `stride` bytes apart. */
+void hexloom_dot(uint32_t type, const uint16_t *x, const uint8_t *tiles, size_t stride, float *out, uint32_t depth);
+
+/* One row each. `out` may be an input. */
+void hexloom_rmsnorm(const float *in, const float *gamma, float *out, uint32_t columns); /* epsilon 1e-6 */
+void hexloom_softmax(const float *in, float *out, uint32_t columns);
+void hexloom_swiglu(const float *gate, const float *in, float *out, uint32_t columns);
+void hexloom_add(const float *a, const float *b, float *out, uint32_t columns);
+void hexloom_copy(const float *in, float *out, uint32_t columns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HEXLOOM_KERNELS_H */
