@@ -17,6 +17,7 @@ from rich.console import Console
 
 from hexloom import __version__
 from hexloom.catalogues import hw_app, kernels_app
+from hexloom.compare_command import compare_command
 from hexloom.emit.files import check_stem, write_emission, write_tables
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.pack_summary import pack_numbers, pack_summary
@@ -50,6 +51,7 @@ app = typer.Typer(
 app.add_typer(hw_app, name="hw")
 app.add_typer(kernels_app, name="kernels")
 app.command("tune")(tune_command)
+app.command("compare")(compare_command)
 
 INTERRUPTED = 130
 """What typer returns for Ctrl-C."""

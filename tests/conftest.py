@@ -33,3 +33,12 @@ def shared_instances() -> Path:
     if not folder.is_dir():
         pytest.skip("shared instances are not beside this repository")
     return folder
+
+
+@pytest.fixture(scope="session")
+def shared_traces() -> Path:
+    """Return the folder of third-party traces; the test is skipped where there is none."""
+    folder = Path(__file__).resolve().parents[1].parent / "shared" / "traces"
+    if not folder.is_dir():
+        pytest.skip("shared traces are not beside this repository")
+    return folder
