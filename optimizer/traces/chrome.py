@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.traces.chrome_slices import BEGIN, END, Track, partial_overlaps
+from hexloom.optimizer.traces.intervals import groups
 from hexloom.optimizer.traces.json_stream import Records
 from hexloom.optimizer.traces.numbers import label, scaled, total, whole
 from hexloom.optimizer.traces.trace import Edge, Trace
@@ -264,21 +265,21 @@ class ChromeReader:
 
     def _overlaps(self) -> None:
         """Count events that overlap on one track without nesting: no viewer shows them all."""
-        tracks: dict[int, list[int]] = {}
-        for i in self.trace.in_time():
-            if self.trace.track_of(self.trace.lane_of(i)) is not None:
-                tracks.setdefault(self.trace.lane_of(i), []).append(i)
-        for lane, positions in tracks.items():
-            found = partial_overlaps(self.trace.spans(positions))
-            if found:
-                self.findings.add("overlap", f"track {self.trace.lanes[lane][1]}", found)
+        of = self.trace.columns
+        order = self.trace.in_time()
+        for lane, places in groups(of.lane[order]):
+            if self.trace.track_of(lane) is not None:
+                mine = order[places]
+                found = partial_overlaps(of.start[mine].tolist(), of.ticks[mine].tolist())
+                if found:
+                    self.findings.add("overlap", f"track {self.trace.lanes[lane][1]}", found)
 
     def _edges(self) -> None:
         """Make arrows between slices the dependencies that they mean."""
         if not self._flows:
             return
         index: dict[tuple[str, str], list[tuple[int, int]]] = {}
-        for i in self.trace.in_time():
+        for i in self.trace.in_time().tolist():
             track = self.trace.track_of(self.trace.lane_of(i))
             if track is not None:
                 start = self.trace[i].start

@@ -64,15 +64,16 @@ class Track:
             findings.add("unpaired_start", f"{texts[left] if left >= 0 else 'a slice'} at {since}")
 
 
-def partial_overlaps(spans: list[tuple[int, int]]) -> int:
+def partial_overlaps(starts: list[int], lengths: list[int]) -> int:
     """Return how many spans of one track begin inside another one and end after it.
 
-    ``spans`` are in order of start, of equal starts the longer one first. Spans that nest or are
+    They are in order of start, of equal starts the longer one first. Spans that nest or are
     equal do not count.
     """
     found = 0
     stack: list[int] = []
-    for start, end in spans:
+    for start, ticks in zip(starts, lengths, strict=True):
+        end = start + ticks
         while stack and stack[-1] <= start:
             stack.pop()
         if stack and end > stack[-1]:

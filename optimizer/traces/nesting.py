@@ -15,7 +15,7 @@ def parents(trace: Trace) -> list[int]:
     """
     found = [-1] * len(trace)
     stacks: dict[tuple[int, int], list[int]] = {}
-    for i in trace.in_time():
+    for i in trace.in_time().tolist():
         event = trace[i]
         assert event.start is not None and event.end is not None
         stack = stacks.setdefault((event.batch, trace.lane_of(i)), [])

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from array import array
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
 from pydantic import ConfigDict, Field
 
 from hexloom.formulations.problem import Frozen
 from hexloom.optimizer.traces.findings import Finding
-from hexloom.optimizer.traces.intervals import Span, common, length, merged, most_at_once
-from hexloom.optimizer.traces.trace import Clock, Kind, Trace
+from hexloom.optimizer.traces.intervals import (
+    Ints,
+    Spans,
+    clipped,
+    common,
+    groups,
+    length,
+    merged,
+    most_at_once,
+    together,
+    total,
+)
+from hexloom.optimizer.traces.trace import KINDS, NO_START, Clock, Kind, Trace
 from hexloom.optimizer.traces.verdict import Bound, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hexloom.optimizer.traces.trace import Columns
 
 WORKING: tuple[Kind, ...] = ("work", "transfer")
 """Kinds during which an engine does what it is for; the others are shown beside them."""
 
 COLD = Fraction(3, 2)
 """A first run that takes more than so many times what nearly all others take is called cold."""
+
+MOST_BESIDE = 24
+"""Engines up to which all pairs are looked at."""
 
 MOST_OPS = 1000
 """Ops that a summary holds, the longest first."""
@@ -121,23 +139,108 @@ class TraceSummary(Frozen):
 
 
 class _Window(NamedTuple):
-    """Spans by engine row, and what they cover."""
+    """Rows of the engines that did anything in a window, the unions of those that worked, and its length."""
 
     rows: tuple[EngineRow, ...]
-    unions: dict[str, list[Span]]
+    unions: dict[str, Spans]
     span: int
     idle: int
 
 
+class _Rows:
+    """Which row every event belongs to, as numbers."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.of: Columns = trace.columns
+        self.names: list[str] = []
+        number: dict[str, int] = {}
+        table = np.zeros((max(1, len(trace.lanes)), len(KINDS)), np.int64)
+        self.working: dict[str, bool] = {}
+        for lane, (engine, _) in enumerate(trace.lanes):
+            for k, kind in enumerate(KINDS):
+                name = row_name(engine, kind)
+                if name not in number:
+                    number[name] = len(self.names)
+                    self.names.append(name)
+                    self.working[name] = kind in (*WORKING, "op", "batch")
+                table[lane, k] = number[name]
+        self.row: Ints = table[self.of.lane, self.of.kind] if len(trace) else np.empty(0, np.int64)
+        whole = [KINDS.index("op"), KINDS.index("batch")]
+        self.spans_all: NDArray[np.bool_] = np.isin(self.of.kind, whole)
+
+    def window(self, positions: Ints, start: int | None = None, end: int | None = None) -> _Window:
+        """Return what the timed events at ``positions`` do; the window is theirs unless it is given, and cuts them."""
+        of = self.of
+        positions = positions[of.start[positions] != NO_START]
+        spans = Spans(of.start[positions], of.start[positions] + of.ticks[positions])
+        if start is None or end is None:
+            start = int(spans.starts.min()) if len(positions) else 0
+            end = int(spans.ends.max()) if len(positions) else 0
+        else:
+            spans = clipped(spans, start, end)
+        rows: list[EngineRow] = []
+        unions: dict[str, Spans] = {}
+        for number, places in groups(self.row[positions]):
+            name = self.names[number]
+            mine = Spans(spans.starts[places], spans.ends[places])
+            union = merged(mine)
+            if self.working[name]:
+                unions[name] = union
+            rows.append(
+                EngineRow(
+                    engine=name,
+                    working=self.working[name],
+                    lanes=len(np.unique(of.lane[positions[places]])),
+                    events=len(places),
+                    busy_ticks=length(union),
+                    total_ticks=length(mine),
+                    most_at_once=most_at_once(mine),
+                    exact=bool(of.exact[positions[places]].all()),
+                )
+            )
+        idle = end - start - length(merged(together(list(unions.values()))))
+        return _Window(_ordered(rows), unions, end - start, idle)
+
+    def sums(self, positions: Ints, limit: int) -> tuple[EngineRow, ...]:
+        """Return rows of events of which only durations are known: their union is at most ``limit``."""
+        rows = []
+        for number, places in groups(self.row[positions]):
+            mine = positions[places]
+            ticks = total(self.of.ticks[mine])
+            rows.append(
+                EngineRow(
+                    engine=self.names[number],
+                    working=self.working[self.names[number]],
+                    lanes=len(np.unique(self.of.lane[mine])),
+                    events=len(mine),
+                    busy_ticks=min(ticks, limit),
+                    total_ticks=ticks,
+                    most_at_once=0,
+                    exact=False,
+                )
+            )
+        return _ordered(rows)
+
+
+def row_name(engine: str, kind: Kind) -> str:
+    """Return the row of an event: what an engine is for has its name, all else says what it is."""
+    return engine if kind in (*WORKING, "op", "batch") else f"{engine} {kind}"
+
+
+def _ordered(rows: Sequence[EngineRow]) -> tuple[EngineRow, ...]:
+    return tuple(sorted(rows, key=lambda row: (not row.working, row.engine)))
+
+
 def summarize(trace: Trace, most_ops: int = MOST_OPS) -> TraceSummary:
     """Return what ``trace`` says by itself; at most ``most_ops`` of its longest ops are looked into."""
-    by_batch: dict[int, list[int]] = {}
-    for i in trace.in_time():
-        if trace.kind_of(i) not in ("op", "batch") or not _has_parts(trace):
-            by_batch.setdefault(trace[i].batch, []).append(i)
-    windows = [_window(trace, positions) for positions in by_batch.values()]
-    ops, count = _ops(trace, most_ops)
-    classes = _classes(trace)
+    rows = _Rows(trace)
+    of = rows.of
+    # Where parts of ops were recorded, what spans them says nothing of engines.
+    inside = ~rows.spans_all if (~rows.spans_all).any() else np.ones(len(trace), bool)
+    counted = np.flatnonzero(inside & (of.start != NO_START))
+    windows = [rows.window(counted[places]) for _, places in groups(of.batch[counted])]
+    ops, count = _ops(rows, most_ops)
     return TraceSummary(
         form=trace.form,
         clock=trace.clock,
@@ -149,7 +252,7 @@ def summarize(trace: Trace, most_ops: int = MOST_OPS) -> TraceSummary:
         dependencies=len(trace.edges),
         engines=_added([row for w in windows for row in w.rows]),
         overlaps=_overlaps([w.unions for w in windows]),
-        classes=classes,
+        classes=_classes(rows),
         ops=ops,
         ops_in_all=count,
         totals=tuple(TotalRow(name=t.name, group=t.group, count=t.count, ticks=t.ticks, ns=t.ns) for t in trace.totals),
@@ -159,80 +262,36 @@ def summarize(trace: Trace, most_ops: int = MOST_OPS) -> TraceSummary:
     )
 
 
-def _has_parts(trace: Trace) -> bool:
-    return any(trace.kind_of(i) not in ("op", "batch") for i in range(len(trace)))
-
-
-def row_name(engine: str, kind: Kind) -> str:
-    """Return the row of an event: what an engine is for has its name, all else says what it is."""
-    return engine if kind in WORKING or kind in ("op", "batch") else f"{engine} {kind}"
-
-
-def _window(trace: Trace, positions: Iterable[int], start: int | None = None, end: int | None = None) -> _Window:
-    """Return the rows of the events at ``positions``; the window is theirs unless it is given, and cuts them."""
-    spans: dict[str, list[Span]] = {}
-    lanes: dict[str, set[str]] = {}
-    exact: dict[str, bool] = {}
-    working: dict[str, bool] = {}
-    for i in positions:
-        event = trace[i]
-        if event.start is None:
-            continue
-        name = row_name(event.engine, event.kind)
-        first, last = event.start, event.start + event.ticks
-        if start is not None and end is not None:
-            first, last = max(first, start), min(last, end)
-        spans.setdefault(name, []).append((first, max(first, last)))
-        lanes.setdefault(name, set()).add(event.lane)
-        exact[name] = exact.get(name, True) and event.exact
-        working[name] = event.kind in WORKING
-    unions = {name: merged(of) for name, of in spans.items()}
-    rows = tuple(
-        EngineRow(
-            engine=name,
-            working=working[name],
-            lanes=len(lanes[name]),
-            events=len(of),
-            busy_ticks=length(unions[name]),
-            total_ticks=length(of),
-            most_at_once=most_at_once(of),
-            exact=exact[name],
-        )
-        for name, of in sorted(spans.items(), key=lambda item: (not working[item[0]], item[0]))
-    )
-    everything = [span for of in spans.values() for span in of]
-    if start is None or end is None:
-        start = min((a for a, _ in everything), default=0)
-        end = max((b for _, b in everything), default=0)
-    covered = length(merged(span for name, of in unions.items() if working[name] for span in of))
-    at_work = {name: of for name, of in unions.items() if working[name]}
-    return _Window(rows, at_work, end - start, end - start - covered)
-
-
 def _added(rows: list[EngineRow]) -> tuple[EngineRow, ...]:
     """Add up rows of one engine over batches."""
-    found: dict[str, EngineRow] = {}
+    found: dict[str, list[EngineRow]] = {}
     for row in rows:
-        was = found.get(row.engine)
-        if was is not None:
-            row = EngineRow(
-                engine=row.engine,
-                working=row.working,
-                lanes=max(row.lanes, was.lanes),
-                events=row.events + was.events,
-                busy_ticks=row.busy_ticks + was.busy_ticks,
-                total_ticks=row.total_ticks + was.total_ticks,
-                most_at_once=max(row.most_at_once, was.most_at_once),
-                exact=row.exact and was.exact,
+        found.setdefault(row.engine, []).append(row)
+    return _ordered(
+        [
+            EngineRow(
+                engine=name,
+                working=of[0].working,
+                lanes=max(row.lanes for row in of),
+                events=sum(row.events for row in of),
+                busy_ticks=sum(row.busy_ticks for row in of),
+                total_ticks=sum(row.total_ticks for row in of),
+                most_at_once=max(row.most_at_once for row in of),
+                exact=all(row.exact for row in of),
             )
-        found[row.engine] = row
-    return tuple(sorted(found.values(), key=lambda row: (not row.working, row.engine)))
+            for name, of in found.items()
+        ]
+    )
 
 
-def _overlaps(windows: list[dict[str, list[Span]]]) -> tuple[OverlapRow, ...]:
+def _overlaps(windows: list[dict[str, Spans]]) -> tuple[OverlapRow, ...]:
     names = sorted({name for unions in windows for name in unions})
+    if len(names) > MOST_BESIDE:
+        return ()
     return tuple(
-        OverlapRow(engines=(a, b), ticks=sum(common(unions.get(a, []), unions.get(b, [])) for unions in windows))
+        OverlapRow(
+            engines=(a, b), ticks=sum(common(unions[a], unions[b]) for unions in windows if a in unions and b in unions)
+        )
         for k, a in enumerate(names)
         for b in names[k + 1 :]
     )
@@ -241,34 +300,33 @@ def _overlaps(windows: list[dict[str, list[Span]]]) -> tuple[OverlapRow, ...]:
 # --- ops
 
 
-def _ops(trace: Trace, most: int) -> tuple[tuple[OpRow, ...], int]:
+def _ops(rows: _Rows, most: int) -> tuple[tuple[OpRow, ...], int]:
     """Return the longest ops, in the order of the file, and how many there are."""
-    members: dict[int, list[int]] = {}
-    for i in range(len(trace)):
-        if trace.op_of(i) >= 0:
-            members.setdefault(trace.op_of(i), []).append(i)
-    whole = [i for i in range(len(trace)) if trace.kind_of(i) == "op"]
-    if whole:
-        longest = sorted(whole, key=lambda i: (-trace[i].ticks, i))[:most]
-        return tuple(_op(trace, i, members.get(i, [])) for i in sorted(longest)), len(whole)
-    groups: dict[tuple[int, str], list[int]] = {}
-    for i in range(len(trace)):
-        event = trace[i]
-        groups.setdefault((event.batch, event.detail or event.name), []).append(i)
-    by_length = sorted(groups, key=lambda g: (-sum(trace[i].ticks for i in groups[g]), g))[:most]
-    kept = [g for g in groups if g in set(by_length)]
-    return tuple(_group(trace, g, groups[g]) for g in kept), len(groups)
+    of = rows.of
+    whole = np.flatnonzero(of.kind == KINDS.index("op"))
+    if len(whole):
+        chosen = whole[np.argsort(-of.ticks[whole], kind="stable")[:most]]
+        parts = np.flatnonzero(np.isin(of.op, chosen))
+        members = {int(of.op[parts[places[0]]]): parts[places] for _, places in groups(of.op[parts])}
+        none = np.empty(0, np.int64)
+        return tuple(_op(rows, int(i), members.get(int(i), none)) for i in np.sort(chosen)), len(whole)
+    if not len(rows.trace):
+        return (), 0
+    named = np.where(of.detail != 0, of.detail, of.name).astype(np.int64)
+    found = groups((of.batch.astype(np.int64) << 32) + named * 2 + (of.detail != 0))
+    ticks = [total(of.ticks[places]) for _, places in found]
+    longest = sorted(range(len(found)), key=lambda k: (-ticks[k], int(found[k][1][0])))[:most]
+    kept = sorted((found[k][1] for k in longest), key=lambda places: int(places[0]))
+    return tuple(_group(rows, places) for places in kept), len(found)
 
 
-def _op(trace: Trace, i: int, inside: list[int]) -> OpRow:
-    event = trace[i]
+def _op(rows: _Rows, i: int, inside: Ints) -> OpRow:
+    event = rows.trace[i]
     if event.start is not None:
-        window = _window(trace, inside, event.start, event.start + event.ticks)
+        window = rows.window(inside, event.start, event.start + event.ticks)
     else:
-        rows = tuple(_sums(trace, inside))
-        window = _Window(rows, {}, event.ticks, 0)
+        window = _Window(rows.sums(inside, event.ticks), {}, event.ticks, 0)
     bound, reason = verdict(window.rows, window.unions, window.span, window.idle, timed=event.start is not None)
-    khz = event.khz or trace.khz
     return OpRow(
         name=event.name,
         key=event.key,
@@ -276,7 +334,7 @@ def _op(trace: Trace, i: int, inside: list[int]) -> OpRow:
         batch=event.batch,
         start_ticks=event.start,
         span_ticks=event.ticks,
-        ns=nanoseconds(event.ticks, trace.clock, khz),
+        ns=nanoseconds(event.ticks, rows.trace.clock, event.khz or rows.trace.khz),
         idle_ticks=window.idle,
         bound_by=bound,
         reason=reason,
@@ -285,43 +343,21 @@ def _op(trace: Trace, i: int, inside: list[int]) -> OpRow:
     )
 
 
-def _sums(trace: Trace, inside: list[int]) -> list[EngineRow]:
-    """Return rows of an op of which only sums per thread are known: their union is at most the op."""
-    found: list[EngineRow] = []
-    groups: dict[str, list[int]] = {}
-    for i in inside:
-        groups.setdefault(row_name(trace[i].engine, trace[i].kind), []).append(i)
-    for name, of in sorted(groups.items()):
-        total = sum(trace[i].ticks for i in of)
-        limit = trace[trace.op_of(of[0])].ticks
-        row = EngineRow(
-            engine=name,
-            working=trace.kind_of(of[0]) in WORKING,
-            lanes=len({trace[i].lane for i in of}),
-            events=len(of),
-            busy_ticks=min(total, limit),
-            total_ticks=total,
-            most_at_once=0,
-            exact=False,
-        )
-        found.append(row)
-    return found
-
-
-def _group(trace: Trace, group: tuple[int, str], positions: list[int]) -> OpRow:
-    timed = [i for i in positions if trace.has_start(i)]
-    window = _window(trace, timed)
-    ticks = window.span if timed else sum(trace[i].ticks for i in positions)
-    bound, reason = verdict(window.rows, window.unions, window.span, window.idle, timed=bool(timed))
-    first = trace[positions[0]]
+def _group(rows: _Rows, positions: Ints) -> OpRow:
+    """Return what belongs to one node of a graph, or has one name, as if it were an op."""
+    first = rows.trace[int(positions[0])]
+    timed = positions[rows.of.start[positions] != NO_START]
+    window = rows.window(timed)
+    ticks = window.span if len(timed) else total(rows.of.ticks[positions])
+    bound, reason = verdict(window.rows, window.unions, window.span, window.idle, timed=len(timed) > 0)
     return OpRow(
-        name=group[1],
+        name=first.detail or first.name,
         key=first.key if len(positions) == 1 else "",
         detail=first.name if len(positions) == 1 else f"{len(positions)} events",
-        batch=group[0],
-        start_ticks=min((s for s, _ in trace.spans(timed)), default=None),
+        batch=first.batch,
+        start_ticks=int(rows.of.start[timed].min()) if len(timed) else None,
         span_ticks=ticks,
-        ns=nanoseconds(ticks, trace.clock, first.khz or trace.khz),
+        ns=nanoseconds(ticks, rows.trace.clock, first.khz or rows.trace.khz),
         idle_ticks=window.idle,
         bound_by=bound,
         reason=reason,
@@ -342,27 +378,29 @@ def nanoseconds(ticks: int, clock: Clock, khz: int | None) -> int | None:
 # --- classes
 
 
-def _classes(trace: Trace) -> tuple[ClassRow, ...]:
-    durations: dict[tuple[str, str], array[int]] = {}
-    for event in trace:
-        if event.kind != "batch":
-            key = event.name, row_name(event.engine, event.kind)
-            durations.setdefault(key, array("q")).append(event.ticks)
-    rows = [_class(name, engine, of) for (name, engine), of in durations.items()]
-    return tuple(sorted(rows, key=lambda row: (-row.total_ticks, row.name, row.engine)))
+def _classes(rows: _Rows) -> tuple[ClassRow, ...]:
+    of = rows.of
+    kept = np.flatnonzero(of.kind != KINDS.index("batch"))
+    keys = rows.row[kept] * (int(of.name.max(initial=0)) + 1) + of.name[kept]
+    found = []
+    for _, places in groups(keys):
+        mine = kept[places]
+        name, engine = rows.trace.text(int(of.name[mine[0]])), rows.names[int(rows.row[mine[0]])]
+        found.append(_class(name, engine, of.ticks[mine]))
+    return tuple(sorted(found, key=lambda row: (-row.total_ticks, row.name, row.engine)))
 
 
-def _class(name: str, engine: str, ticks: array[int]) -> ClassRow:
+def _class(name: str, engine: str, ticks: Ints) -> ClassRow:
     """Return the row of one class; statistics leave a cold first run out."""
-    first = ticks[0]
-    rest = sorted(ticks[1:])
+    first = int(ticks[0])
+    rest = np.sort(ticks[1:])
     cold = len(rest) >= 2 and first > COLD * quantile(rest, 19, 20)
-    kept = rest if cold else sorted(ticks)
+    kept = rest if cold else np.sort(ticks)
     return ClassRow(
         name=name,
         engine=engine,
         count=len(ticks),
-        total_ticks=sum(ticks),
+        total_ticks=total(ticks),
         median_ticks=quantile(kept, 1, 2),
         p95_ticks=quantile(kept, 19, 20),
         first_ticks=first,
@@ -370,6 +408,6 @@ def _class(name: str, engine: str, ticks: array[int]) -> ClassRow:
     )
 
 
-def quantile(values: list[int], part: int, of: int) -> int:
+def quantile(values: Ints, part: int, of: int) -> int:
     """Return the smallest of sorted ``values`` that at least ``part/of`` of them do not exceed; no interpolation."""
-    return values[max(0, -(-len(values) * part // of) - 1)]
+    return int(values[max(0, -(-len(values) * part // of) - 1)])

@@ -6,10 +6,16 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+import numpy as np
+
 from hexloom.optimizer.traces.findings import Findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from hexloom.optimizer.traces.intervals import Ints
 
 Clock = Literal["ns", "cycles", "ticks_19m2"]
 """What times count: nanoseconds, cycles of the core, or ticks of the 19.2 MHz system timer."""
@@ -22,13 +28,20 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 TICK_KHZ = 19_200
 """Rate of the system timer behind ``ticks_19m2``."""
 
-LARGEST = 2**62
-"""Times beyond it are refused: they are no clock's, and sums of them leave 64 bits."""
+LARGEST = 2**61
+"""Times beyond it are refused: they are no clock's, and differences of them leave 64 bits."""
+
+LONGEST = 2**52
+"""Durations beyond it are refused: 52 days in nanoseconds."""
+
+MOST_EVENTS = 20_000_000
+"""Events that are kept: some 50 bytes each here, and three times as many while they are summed up."""
 
 MOST_NAMES = 1_000_000
 """Different names that are kept apart; later ones share one name."""
 
-_NO_START = -(2**63)
+NO_START = -(2**63)
+"""Start of an event of which only the duration is known."""
 
 
 class Event(NamedTuple):
@@ -75,6 +88,20 @@ class ClassTotal:
     count: int
     ticks: int | None
     ns: int | None
+
+
+class Columns(NamedTuple):
+    """Events as arrays; ``start`` is `NO_START` where only a duration is known, texts and lanes are numbers."""
+
+    start: Ints
+    ticks: Ints
+    op: Ints
+    name: NDArray[np.int32]
+    detail: NDArray[np.int32]
+    lane: NDArray[np.int32]
+    batch: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    exact: NDArray[np.int8]
 
 
 class _Names:
@@ -170,10 +197,13 @@ class Trace:
         detail: str = "",
     ) -> int:
         """Add one event and return its position; -1, and counted as rejected, when its times are no times."""
-        if ticks < 0 or ticks >= LARGEST or (start is not None and not -LARGEST < start < LARGEST):
+        if ticks < 0 or ticks >= LONGEST or (start is not None and not -LARGEST < start < LARGEST):
             self.findings.add("rejected", f"{name}: start {start}, length {ticks}")
             return -1
-        self._start.append(_NO_START if start is None else start)
+        if len(self._start) >= MOST_EVENTS:
+            self.findings.add("limit", f"more than {MOST_EVENTS} events; the first ones are kept")
+            return -1
+        self._start.append(NO_START if start is None else start)
         self._ticks.append(ticks)
         self._name.append(self._names.number(name))
         self._key.append(self._names.number(key))
@@ -196,7 +226,7 @@ class Trace:
             kind=KINDS[self._kind[i]],
             engine=engine,
             lane=lane,
-            start=None if start == _NO_START else start,
+            start=None if start == NO_START else start,
             ticks=self._ticks[i],
             exact=bool(self._exact[i]),
             batch=self._batch[i],
@@ -210,30 +240,34 @@ class Trace:
         """Yield all events in the order of the file."""
         return (self[i] for i in range(len(self)))
 
-    def in_time(self) -> list[int]:
-        """Return the positions of all events with a start: by batch and time, of equal starts the longer one first."""
-        timed = [i for i in range(len(self)) if self._start[i] != _NO_START]
-        return sorted(timed, key=lambda i: (self._batch[i], self._start[i], -self._ticks[i]))
+    @property
+    def columns(self) -> Columns:
+        """All events as arrays, without a copy; none may be added while they are in use."""
+        return Columns(
+            start=np.frombuffer(self._start, np.int64),
+            ticks=np.frombuffer(self._ticks, np.int64),
+            op=np.frombuffer(self._op, np.int64),
+            name=np.frombuffer(self._name, np.int32),
+            detail=np.frombuffer(self._detail, np.int32),
+            lane=np.frombuffer(self._lane, np.int32),
+            batch=np.frombuffer(self._batch, np.int32),
+            kind=np.frombuffer(self._kind, np.int8),
+            exact=np.frombuffer(self._exact, np.int8),
+        )
 
-    def spans(self, positions: Iterator[int] | list[int] | range) -> list[tuple[int, int]]:
-        """Return ``(start, end)`` of the events at ``positions``."""
-        return [(self._start[i], self._start[i] + self._ticks[i]) for i in positions]
+    def in_time(self) -> Ints:
+        """Return the positions of all events with a start: by batch and time, of equal starts the longer one first."""
+        of = self.columns
+        timed = np.flatnonzero(of.start != NO_START)
+        return timed[np.lexsort((timed, -of.ticks[timed], of.start[timed], of.batch[timed]))]
+
+    def text(self, number: int) -> str:
+        """Return the text behind a number in a column."""
+        return self._names.texts[number]
 
     def lane_of(self, i: int) -> int:
         """Return the number of the lane of an event."""
         return self._lane[i]
-
-    def kind_of(self, i: int) -> Kind:
-        """Return the kind of an event."""
-        return KINDS[self._kind[i]]
-
-    def op_of(self, i: int) -> int:
-        """Return the position of the op that an event belongs to, -1 for none."""
-        return self._op[i]
-
-    def has_start(self, i: int) -> bool:
-        """Whether it is known when the event began."""
-        return self._start[i] != _NO_START
 
     @property
     def batches(self) -> int:

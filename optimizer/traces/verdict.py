@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from hexloom.optimizer.traces.intervals import Span, length, merged
+from hexloom.optimizer.traces.intervals import Spans, length, merged, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ LITTLE = 0.15
 
 
 def verdict(
-    rows: Sequence[EngineRow], unions: Mapping[str, Sequence[Span]], span: int, idle: int, *, timed: bool
+    rows: Sequence[EngineRow], unions: Mapping[str, Spans], span: int, idle: int, *, timed: bool
 ) -> tuple[Bound, str]:
     """Return what bounds a window of ``span`` ticks, in ``idle`` of which no engine works, and why in a sentence."""
     if not timed:
@@ -39,7 +39,7 @@ def verdict(
     covered = span - idle
     if idle / span > 1 - NEARLY and idle >= best.busy_ticks / 2:
         return "waiting", f"no recorded engine works {idle / span:.0%} of the time; {best.engine} works {share:.0%}"
-    both = sum(length(of) for of in unions.values()) - length(merged(s for of in unions.values() for s in of))
+    both = sum(length(of) for of in unions.values()) - length(merged(together(list(unions.values()))))
     if len(working) > 1 and covered and both / covered < LITTLE:
         names = ", ".join(f"{row.engine} {row.busy_ticks / span:.0%}" for row in working)
         return "turns", f"engines take turns ({names}; beside each other {both / span:.0%})"
