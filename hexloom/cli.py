@@ -37,8 +37,20 @@ from hexloom.optimizer.pipeline.report import headline, numbers, report, undecid
 from hexloom.optimizer.schedule import Schedule, write_whole
 from hexloom.optimizer.solve import Result, solve
 from hexloom.optimizer.what_if import what_if
-from hexloom.optimizer.workload import Workload, read_data, read_text, wrong_kind
-from hexloom.talk import BAD_INPUT, CHECK_FAILED, DONE, INFEASIBLE, NO_PLAN, check_folder, say, seconds, tell
+from hexloom.optimizer.workload import Workload, read_data, read_text
+from hexloom.talk import (
+    BAD_INPUT,
+    CHECK_FAILED,
+    DONE,
+    INFEASIBLE,
+    NO_PLAN,
+    check_folder,
+    load_schedule,
+    say,
+    schedule_of,
+    seconds,
+    tell,
+)
 from hexloom.tune_command import tune_command
 
 if TYPE_CHECKING:
@@ -185,20 +197,6 @@ def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
     return files | write_tables(schedule, folder)
 
 
-def _load_schedule(source: Path) -> Schedule:
-    return _schedule(source, read_data(source))
-
-
-def _schedule(source: Path, data: Any) -> Schedule:
-    fault = wrong_kind(data, "schedule")
-    if fault is not None:
-        raise InvalidInputError(f"{source}: {fault}")
-    try:
-        return Schedule.model_validate(data)
-    except ValidationError as error:
-        raise InvalidInputError(f"{source}: not a schedule: {explain(error, Schedule)}") from None
-
-
 @app.command("check")
 def check_command(
     source: Annotated[
@@ -212,7 +210,7 @@ def check_command(
     data = read_data(source)
     if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.pipeline/"):
         return _check_pipeline(source, data, limit, as_json)
-    schedule = _schedule(source, data)
+    schedule = schedule_of(source, data)
     violations = check_schedule(schedule)
     if as_json:
         rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]
@@ -314,7 +312,7 @@ def emit_command(
 ) -> int:
     """Write the C tables of a schedule: same bytes for the same schedule."""
     check_stem(stem)
-    schedule = _load_schedule(source)
+    schedule = load_schedule(source)
     violations = check_schedule(schedule)
     if violations:
         more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""

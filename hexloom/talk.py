@@ -9,9 +9,14 @@ import contextlib
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.spec import explain
+from hexloom.optimizer.schedule import Schedule
+from hexloom.optimizer.workload import read_data, wrong_kind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,3 +55,19 @@ def check_folder(folder: Path) -> None:
         raise InvalidInputError(f"--out {folder}: {there} is not a folder; name one that is, or a new one")
     if not os.access(there, os.W_OK | os.X_OK):
         raise InvalidInputError(f"--out {folder}: {there} cannot be written; name another folder")
+
+
+def load_schedule(source: Path) -> Schedule:
+    """Read a schedule file."""
+    return schedule_of(source, read_data(source))
+
+
+def schedule_of(source: Path, data: Any) -> Schedule:
+    """Return the schedule that the data of a file are."""
+    fault = wrong_kind(data, "schedule")
+    if fault is not None:
+        raise InvalidInputError(f"{source}: {fault}")
+    try:
+        return Schedule.model_validate(data)
+    except ValidationError as error:
+        raise InvalidInputError(f"{source}: not a schedule: {explain(error, Schedule)}") from None
