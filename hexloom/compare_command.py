@@ -79,7 +79,7 @@ def compare_command(
 
 def _part(text: str) -> float:
     """Return the part that "10%" or "0.1" is."""
-    number = scaled(decimal(text.strip().removesuffix("%")), 10**9)
+    number = scaled(decimal(text.strip().removesuffix("%").strip()), 10**9)
     if number is None or number < 0:
         raise InvalidInputError(f"--fail-above {text!r}: write 10% or 0.1")
     return number / (10**11 if text.strip().endswith("%") else 10**9)

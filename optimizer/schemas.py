@@ -9,6 +9,8 @@ from hexloom.formulations.problem import Problem
 from hexloom.optimizer.infeasibility import Infeasibility
 from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.schedule import Schedule
+from hexloom.optimizer.traces.comparison import Comparison
+from hexloom.optimizer.traces.summary import TraceSummary
 from hexloom.optimizer.what_if import WhatIf
 from hexloom.optimizer.workload import Workload
 
@@ -22,6 +24,8 @@ FILES: dict[str, type[BaseModel]] = {
     "infeasibility": Infeasibility,
     "what_if": WhatIf,
     "pipeline": Pipeline,
+    "comparison": Comparison,
+    "trace_summary": TraceSummary,
 }
 
 

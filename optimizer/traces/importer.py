@@ -44,7 +44,7 @@ JSON_SIGNS: tuple[tuple[Format, re.Pattern[str]], ...] = (
     ("qnn-optrace", re.compile(r'"Start Cycle"|"HTP Op Type"')),
     ("lwp", re.compile(r'^\s*\{\s*"entries"\s*:')),
     ("chrome", re.compile(r'"traceEvents"|"ph"\s*:|^\s*\[\s*([{\]]|$)')),
-    ("lwp", re.compile(r'"entries"\s*:')),
+    ("lwp", re.compile(r'"entries"\s*:\s*\[\s*\{\s*"(?:id|cyc)"')),
 )
 LINE_SIGNS: tuple[tuple[Format, re.Pattern[str]], ...] = (
     ("ggml", re.compile(r"ggml-hex: ")),
@@ -145,6 +145,9 @@ def format_of(source: Source) -> Format:
         found = next((form for form, sign in JSON_SIGNS if sign.search(head)), None)
         if found is not None:
             return found
+        other = re.match(r'\{\s*"schema"\s*:\s*"(hexloom\.[^"]{1,40})"', start)
+        if other is not None:
+            raise InvalidInputError(f"{source.name}: this is a file of {other[1]}, not a trace; give the trace last")
         if start[0] == "{":
             raise InvalidInputError(f"{source.name}: a JSON object of no known format; give a {KNOWN}")
     for line in source.lines():

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import pytest
 import yaml
+from damage import damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured import rerun, written
@@ -267,3 +268,24 @@ def test_the_file_and_the_picture(small: Schedule, tmp_path: Path) -> None:
     assert colours == [*(colour for _, colour, _ in COLOURS), LONGER[0]]
     assert error_colour(row(0, 0)) == COLOURS[2][1]
     assert error_colour(row(0, 5)) == LONGER[0]
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**40), steps=st.integers(1, 4))
+def test_a_damaged_run_is_told_or_compared(
+    small: Schedule, tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "damaged-run"
+    path.write_bytes(damaged(written(small, [rerun(small)]), seed, steps))
+    try:
+        found = compare(small, read_trace(path, "records", partial=True))
+    except InvalidInputError as error:
+        said = str(error)
+    else:
+        said = "read"
+        assert found.by_durations + found.by_dispatch == found.makespan.measured - found.makespan.predicted
+        assert found.measured_gain is not None
+        assert found.measured_gain.total == found.measured_gain.existing - found.makespan.measured
+        assert all(row.accidental >= 0 for row in found.bubbles)
+        assert comparison_svg(small, found)
+    assert "\n" not in said
