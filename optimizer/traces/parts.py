@@ -11,7 +11,7 @@ from hexloom.formulations.ticks import whole
 from hexloom.optimizer.attribution import last_work
 from hexloom.optimizer.schedule import Gain
 from hexloom.optimizer.simulate import Timeline
-from hexloom.optimizer.traces.replay import Lengths, lengths_of, replayed
+from hexloom.optimizer.traces.replay import Lengths, alone, lengths_of, replayed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +34,9 @@ def measured_gain(
 
     Today's loops were not measured, so entries and loops are those of the prediction. With R the plan replayed with the
     measured durations (``explained``) and F with the part taken out by which ops were ``slower`` than alone:
-    ``contention_cost = R - F``, ``tail`` is what follows the last work of the bottleneck engine in the run, and what
-    then remains of the run belongs to ``overlap_between_tasks``, or with one task alone to the overlap within it.
+    ``contention_cost = R - F``, ``tail`` is what follows the last work of the bottleneck engine in the run, what tasks
+    take longer alone with the measured durations is taken from ``overlap_within_tasks``, and what then remains of the
+    run belongs to ``overlap_between_tasks``. With one task alone all of it is overlap within it.
     """
     gain = schedule.gain
     if gain is None:
@@ -51,16 +52,21 @@ def measured_gain(
         free = {name: _freed(modes[name], at, slower.get(name, 0)) for name, at in times.items()}
         contention = explained - replayed(schedule, modes, free)
     tail = made - Fraction(_last_work(schedule, times, makespan))
+    measured = {name: lengths_of(modes[name], at) for name, at in times.items()}
+    rows = {row.op: row for row in schedule.rows}
+    predicted = {name: lengths_of(modes[name], rows[name]) for name in times}
+    longer = alone(schedule, modes, measured) - alone(schedule, modes, predicted)
     between = (
         Fraction(gain.overlap_between_tasks)
         - lost
+        + longer
         + (contention - Fraction(gain.contention_cost))
         + (tail - Fraction(gain.tail))
     )
     return Gain(
         existing=gain.existing,
         saved_entries=gain.saved_entries,
-        overlap_within_tasks=gain.overlap_within_tasks,
+        overlap_within_tasks=whole(gain.overlap_within_tasks - longer),
         overlap_between_tasks=whole(between),
         contention_cost=whole(contention),
         tail=whole(tail),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from hexloom.formulations.problem import Problem
+from hexloom.optimizer.plan import Wait
 from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
@@ -13,10 +15,31 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Mode
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.schedule import Schedule
-    from hexloom.optimizer.simulate import OpTimes
 
 PARTS = 1 << 10
 """Parts of a tick in which a replay counts: durations that were measured are not whole ticks."""
+
+
+class Phases(Protocol):
+    """Times of an op, predicted or measured."""
+
+    @property
+    def start(self) -> Moment: ...  # noqa: D102
+
+    @property
+    def end(self) -> Moment: ...  # noqa: D102
+
+    @property
+    def transfer_start(self) -> Moment: ...  # noqa: D102
+
+    @property
+    def done(self) -> Moment: ...  # noqa: D102
+
+    @property
+    def wait_start(self) -> Moment: ...  # noqa: D102
+
+    @property
+    def observed(self) -> Moment: ...  # noqa: D102
 
 
 class Lengths:
@@ -28,7 +51,7 @@ class Lengths:
         self.work, self.issue, self.poll = work, issue, poll
 
 
-def lengths_of(mode: Mode, times: OpTimes[Moment]) -> Lengths:
+def lengths_of(mode: Mode, times: Phases) -> Lengths:
     """Return the phases of an op that has these times; work includes the overhead before it."""
     if mode.dma is None:
         return Lengths(times.done - times.start)
@@ -48,6 +71,34 @@ def replayed(schedule: Schedule, modes: Mapping[str, Mode], lengths: Mapping[str
     )
     fine = problem.model_copy(update={"ops": tuple(ops), "entry_ticks": problem.entry_ticks * PARTS})
     return Fraction(simulate(fine, plan, "none").makespan) / PARTS
+
+
+def alone(schedule: Schedule, modes: Mapping[str, Mode], lengths: Mapping[str, Lengths]) -> Fraction:
+    """Return the sum over tasks of the plan's makespan with the ops of that task only, without the entry."""
+    tasks: dict[str, list[str]] = {}
+    for op in schedule.problem.ops:
+        tasks.setdefault(op.task, []).append(op.name)
+    return sum((replayed(_only(schedule, frozenset(names)), modes, lengths) for names in tasks.values()), Fraction(0))
+
+
+def _only(schedule: Schedule, names: frozenset[str]) -> Schedule:
+    """Return the part of a schedule that is of these ops: their queue entries, and the waits among them.
+
+    Orders that went by way of other ops are gone, as they are when the task runs alone.
+    """
+    problem, plan = schedule.problem, schedule.plan
+    queues = (q.model_copy(update={"entries": tuple(e for e in q.entries if e.op in names)}) for q in plan.queues)
+    orders = {(w.before, w.after) for w in plan.waits} | {(e.before, e.after) for e in problem.precedences}
+    ops = tuple(op for op in problem.ops if op.name in names)
+    part = Problem.model_construct(**{**dict(problem), "ops": ops, "buffers": (), "accesses": (), "entry_ticks": 0})
+    kept = plan.model_copy(
+        update={
+            "assignments": tuple(a for a in plan.assignments if a.op in names),
+            "queues": tuple(q for q in queues if q.entries),
+            "waits": tuple(Wait(before=a, after=b) for a, b in sorted(orders) if a in names and b in names),
+        }
+    )
+    return schedule.model_copy(update={"problem": part, "plan": kept})
 
 
 def _stretched(mode: Mode, to: Lengths) -> Mode:
