@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from hexloom import __version__
+from hexloom.calibrate_command import calibrate_command
 from hexloom.catalogues import hw_app, kernels_app
 from hexloom.compare_command import compare_command
 from hexloom.emit.files import check_stem, write_emission, write_tables
@@ -64,6 +65,7 @@ app.add_typer(hw_app, name="hw")
 app.add_typer(kernels_app, name="kernels")
 app.command("tune")(tune_command)
 app.command("compare")(compare_command)
+app.command("calibrate")(calibrate_command)
 
 INTERRUPTED = 130
 """What typer returns for Ctrl-C."""

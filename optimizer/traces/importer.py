@@ -145,7 +145,7 @@ def format_of(source: Source) -> Format:
         found = next((form for form, sign in JSON_SIGNS if sign.search(head)), None)
         if found is not None:
             return found
-        other = re.match(r'\{\s*"schema"\s*:\s*"(hexloom\.[^"]{1,40})"', start)
+        other = re.match(r'\{\s*"schema"\s*:\s*"(hexloom\.[\w./-]{1,40})"', start)
         if other is not None:
             raise InvalidInputError(f"{source.name}: this is a file of {other[1]}, not a trace; give the trace last")
         if start[0] == "{":

@@ -148,6 +148,8 @@ def test_constants_that_are_no_numbers(tmp_path: Path) -> None:
         ("PK\x03\x04zip", "zip archive"),
         ("Msg Timestamp,Message\n", "no column 'Time'"),
         ("no trace at all", "no known trace format"),
+        ('{"schema": "hexloom.tra\nce/1", "records": []}', "a JSON object of no known format"),
+        ('{"schema": "hexloom.schedule/1"}', "this is a file of hexloom.schedule/1"),
     ],
 )
 def test_what_is_no_trace_is_told_in_one_line(tmp_path: Path, text: str, said: str) -> None:
