@@ -100,6 +100,7 @@ def optrace(*, header: bool = True) -> str:
         ]
     events += [
         op("$Const", 0, 1, 0, 5, "0xff", [], []),
+        op("q::Reshape", 0, 1, 5, 5, "0xfe", [], []),
         {"name": "VTCM alloc", "ph": "C", "tid": 0, "pid": 0, "ts": 20, "args": {"": 65536}},
         {"ph": "s", "id": 1, "cat": "sequencer", "name": "e", "pid": 0, "tid": 512, "ts": 400, "pb": "e"},
         {"ph": "f", "id": 1, "cat": "sequencer", "name": "e", "pid": 2, "tid": 256, "ts": 420, "pb": "e"},
@@ -129,8 +130,25 @@ def qhas() -> str:
         {"type": "HVX", "tid": 512, "start_cycle": 1000, "end_cycle": 1900, "cycles_used": 800},
     ]
     instances = [
-        {"htp_op": "Conv", "tid": 256, "op_id": 4, "start_cycle": 1300, "cycles": 700, "hmx": True, "hvx": False},
-        {"htp_op": "Quantize", "tid": 512, "op_id": 3, "start_cycle": 1000, "cycles": 800, "hmx": False, "hvx": True},
+        {
+            "htp_op": "Quantize",
+            "tid": 512,
+            "op_id": "0x3",
+            "start_cycle": 1000,
+            "cycles": 800,
+            "hmx": False,
+            "hvx": True,
+        },
+        {
+            "htp_op": "Conv",
+            "tid": 256,
+            "op_id": "0x4",
+            "start_cycle": 1300,
+            "cycles": 700,
+            "hmx": True,
+            "hvx": False,
+            "input_nodes": ["0x3", "0x9"],
+        },
     ]
     overall = {"htp_resources": {"data": resources}, "timeline_cycles": 1000, "graph_execute_us": 1, "htp_nodes": 2}
     data = {

@@ -187,7 +187,7 @@ class GgmlReader:
             lane = self.trace.lane((device, thread, engine, ""), engine, label)
             k = bisect_right(ops, (start, len(self.trace))) - 1
             op = ops[k][1] if k >= 0 else -1
-            if op < 0:
+            if op < 0 and kind != "overhead":  # a batch is set up before its first op
                 self.findings.add("outside", f"{name} of thread {thread} at {start}")
             transfer = kind == "transfer"
             if transfer:

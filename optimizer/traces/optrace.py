@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 CYCLES = Unit("cycles", 1, None)
 CORE_VIEW = "0"
 NOT_EXECUTED = "non executed"
-CONSTANTS = ("$Const", "$Shape")
+VIEWS = "1"
+"""Thread of views and constants: nothing of it is executed, unless it bears the name of a unit."""
+
 STEPS: tuple[tuple[str, Kind], ...] = (("dma_wait", "wait"), ("dma_set", "sync"), ("dma", "issue"), ("sync", "sync"))
 MOST_INPUTS = 64
 
@@ -38,6 +40,7 @@ class OptraceReader(ChromeReader):
         self._inputs: list[tuple[int, tuple[str, ...]]] = []
         self._by_id: dict[str, int] = {}
         self._bases: set[int] = set()
+        self._held: list[Json] = []
 
     def complete(self, record: Json) -> None:
         """Take an op of the core view."""
@@ -47,10 +50,14 @@ class OptraceReader(ChromeReader):
             return
         args = record.get("args")
         args = args if isinstance(args, dict) else {}
-        name = label(record.get("name"))
-        if NOT_EXECUTED in self.threads.get((pid, tid), "").lower() or (tid == "1" and name.startswith(CONSTANTS)):
+        thread = self.threads.get((pid, tid), "")
+        if tid == VIEWS and not thread and len(self._held) < MOST_OPEN:
+            self._held.append(record)  # the name of the thread may come after its events
+            return
+        if NOT_EXECUTED in thread.lower() or (tid == VIEWS and not thread):
             self.findings.add("ignored", "tensors that are not executed")
             return
+        name = label(record.get("name"))
         times = self.times(record)
         if times is None:
             return
@@ -94,6 +101,11 @@ class OptraceReader(ChromeReader):
 
     def finish(self) -> None:
         """Name the lanes and find the dependencies."""
+        if self.threads.get((CORE_VIEW, VIEWS)):
+            for record in self._held:
+                self.complete(record)
+        elif self._held:
+            self.findings.add("ignored", "tensors that are not executed", len(self._held))
         super().finish()
         if len(self._bases) == 1:
             self.trace.meta["first_cycle"] = str(next(iter(self._bases)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.traces.json_stream import document
 from hexloom.optimizer.traces.numbers import label, whole
-from hexloom.optimizer.traces.trace import ClassTotal, Trace
+from hexloom.optimizer.traces.trace import ClassTotal, Edge, Trace
 from hexloom.optimizer.traces.units import engine_of
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hexloom.optimizer.traces.findings import Findings
     from hexloom.optimizer.traces.source import Source
     from hexloom.optimizer.traces.trace import Kind
+
+    Needs = list[tuple[int, tuple[str, ...]]]
 
 GROUPS = (
     ("qnn_op_types", "op", "num_htp_ops", "qnn op type"),
@@ -30,6 +32,7 @@ STEPS: tuple[tuple[str, Kind, str], ...] = (
     ("hmx", "work", "hmx"),
     ("hvx", "work", "hvx"),
 )
+MOST_INPUTS = 64
 OVERALL = ("time_us", "graph_execute_us", "timeline_cycles", "htp_nodes", "qnn_nodes", "peak_vtcm_alloc")
 
 
@@ -49,8 +52,12 @@ def read_qhas(source: Source, findings: Findings) -> Trace:
     overall = next(_rows(data, "htp_overall_summary", findings), {})
     trace.meta |= {key: label(overall[key], 60) for key in OVERALL if key in overall}
     _clock(trace, overall)
+    seen: dict[str, int] = {}
+    needs: Needs = []
     for row in _rows(data, "htp_op_instances", findings):
-        _instance(trace, row)
+        _instance(trace, row, seen, needs)
+    for i, nodes in needs:
+        trace.edges += [Edge(seen[node], i, "inputs") for node in nodes if seen.get(node, i) != i]
     full = len(trace) > 0
     for row in _rows(overall, "htp_resources", findings):
         _resource(trace, row, full=full)
@@ -96,7 +103,7 @@ def _resource(trace: Trace, row: dict[str, Any], *, full: bool) -> None:
         trace.add(f"thread {tid}", "op", lane, start, end - start, key=tid, detail=f"busy {used}")
 
 
-def _instance(trace: Trace, row: dict[str, Any]) -> None:
+def _instance(trace: Trace, row: dict[str, Any], seen: dict[str, int], needs: Needs) -> None:
     start, cycles = whole(row.get("start_cycle")), whole(row.get("cycles"))
     name, tid = label(row.get("htp_op")), label(row.get("tid"), 40)
     if start is None or cycles is None:
@@ -106,4 +113,9 @@ def _instance(trace: Trace, row: dict[str, Any]) -> None:
     kind, engine = next(((kind, engine) for flag, kind, engine in STEPS if row.get(flag) is True), ("work", "other"))
     lane = trace.lane(("thread", tid, engine, ""), engine, tid)
     qnn = f"{label(row.get('qnn_op_type'), 100)}|{label(row.get('qnn_op'), 300)}"
-    trace.add(name, kind, lane, start, cycles, key=label(row.get("op_id"), 60), detail=qnn)
+    i = trace.add(name, kind, lane, start, cycles, key=label(row.get("op_id"), 60), detail=qnn)
+    inputs = row.get("input_nodes")
+    if i >= 0:
+        seen.setdefault(label(row.get("op_id"), 60), i)
+        if isinstance(inputs, list):
+            needs.append((i, tuple(dict.fromkeys(label(node, 60) for node in inputs[:MOST_INPUTS]))))

@@ -206,10 +206,16 @@ def test_optrace_units_copies_and_edges(tmp_path: Path) -> None:
             ("Conv", "hmx", "work", 420, 920),
         ]
         assert trace.findings.count("duplicate") == 4
-        assert trace.findings.count("ignored") == 1
+        assert trace.findings.count("ignored") == 2
         assert [tuple(edge) for edge in trace.edges] == [(2, 3, "sequencer")]
         assert trace.counters == {"VTCM alloc": [(20, 65536)]}
         assert trace.meta["first_cycle"] == "5000000"
+    late = json.loads(optrace())
+    named = {"ph": "M", "pid": 0, "tid": 1, "name": "thread_name", "args": {"name": "Non Executed Tensors"}}
+    late["traceEvents"].append(named)
+    assert len(trace_of(tmp_path, late)) == 4
+    named["args"] = {"name": "Type: HVX"}
+    assert [e.engine for e in trace_of(tmp_path, late)][4:] == ["hvx", "hvx"]
     bare = json.loads(optrace())
     bare["traceEvents"] = [e for e in bare["traceEvents"] if e["ph"] not in "sf"]
     edges = [tuple(edge) for edge in trace_of(tmp_path, bare).edges]
@@ -232,9 +238,10 @@ def test_runtrace_clock_is_cycles_over_ticks(tmp_path: Path) -> None:
 def test_qhas_instances_are_a_timeline(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, qhas())
     assert [(e.name, e.engine, e.lane, e.start, e.end) for e in trace] == [
-        ("Conv", "hmx", "256", 1300, 2000),
         ("Quantize", "hvx", "512", 1000, 1800),
+        ("Conv", "hmx", "256", 1300, 2000),
     ]
+    assert [tuple(edge) for edge in trace.edges] == [(0, 1, "inputs")]
     assert {t.name: t.ticks for t in trace.totals} == {"256 HMX": 700, "512 HVX": 800, "Conv2d": 1500}
     assert summarize(trace).overlaps[0].ticks == 500
 
