@@ -14,7 +14,7 @@ from hexloom.emit.calibration_table import calibration_table
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.schedule import write_whole
-from hexloom.optimizer.traces.calibrate import calibrate, machine_yaml
+from hexloom.optimizer.traces.calibrate import calibrate, calibrate_classes, machine_yaml
 from hexloom.optimizer.traces.importer import read_trace
 from hexloom.optimizer.workload import Workload
 from hexloom.talk import DONE, check_folder, load_schedule
@@ -22,9 +22,11 @@ from hexloom.talk import DONE, check_folder, load_schedule
 
 def calibrate_command(
     traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces of runs of the schedule.")],
-    schedule: Annotated[Path, typer.Option(help="The schedule.json that ran.")],
-    workload: Annotated[Path, typer.Option(help="The workload that it was solved for.")],
     hw: Annotated[str, typer.Option(help="Machine name or file where the fit begins.")],
+    schedule: Annotated[
+        Path | None, typer.Option(help="The schedule.json that ran; none for ggml-hexagon logs.")
+    ] = None,
+    workload: Annotated[Path | None, typer.Option(help="The workload that it was solved for.")] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The machine file to write (YAML).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> int:
@@ -33,9 +35,14 @@ def calibrate_command(
         check_folder(out.parent)
         if out.suffix not in (".yaml", ".yml"):
             raise InvalidInputError(f"--out {out}: a machine file ends in .yaml")
-    plan, work, machine = load_schedule(schedule), Workload.load(workload), load_hw(hw)
-    runs = [read_trace(path) for path in traces]
-    found, fitted = calibrate(machine, [(work, plan, runs)])
+    if (schedule is None) != (workload is None):
+        raise InvalidInputError("--schedule and --workload belong together: give both, or none for ggml-hexagon logs")
+    machine = load_hw(hw)
+    if schedule is not None and workload is not None:
+        plan, work = load_schedule(schedule), Workload.load(workload)
+        found, fitted = calibrate(machine, [(work, plan, [read_trace(path) for path in traces])])
+    else:
+        found, fitted = calibrate_classes(machine, [read_trace(path) for path in traces])
     if out is not None:
         write_whole(out, machine_yaml(fitted))
     if as_json:

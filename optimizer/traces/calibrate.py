@@ -10,6 +10,7 @@ import yaml
 
 from hexloom.formulations.problem import Frozen
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.traces.class_rates import class_rates
 from hexloom.optimizer.traces.fit import fit
 from hexloom.optimizer.traces.observe import Observations
 
@@ -119,7 +120,6 @@ class Calibrator:
         )
         long = np.array([phase.kind in ("work", "flight") for one in self.seen for phase in one.phases])
         rows, left = [], []
-        values = self._values(names, found.point)
         for k, name in enumerate(names):
             if found.determined[k]:
                 rows.append(self._fitted(name, float(found.point[k]), float(found.errors[k])))
@@ -136,8 +136,8 @@ class Calibrator:
             fitted=tuple(rows),
             open=tuple(left),
         )
-        kept = {row.name: values[row.name] for row in rows}
-        return report, self._machine(kept, report)
+        source = f"fitted to {report.phases} phases of {report.runs} runs, {report.spread:.1%} scatter each"
+        return report, _rewritten(self.machine, rows, source)
 
     def _groups(self) -> NDArray[np.int64]:
         """Return a number for each phase: those of one kind and stage scatter alike."""
@@ -184,22 +184,21 @@ class Calibrator:
         quantity = self.known[name]
         return FittedRow(name=name, unit=quantity.unit, before=float(quantity.exact), value=value, low=low, high=high)
 
-    def _machine(self, values: Mapping[str, float], report: Calibration) -> Machine:
-        """Return the machine with fitted numbers, each of which says what it rests on."""
-        data: dict[str, Any] = self.machine.model_dump(mode="json", by_alias=True)
-        rows = {row.name: row for row in report.fitted}
-        for name in values:
-            section, _, key = name.partition(".")
-            row = rows[name]
-            value = _short(row.value)
-            data[section][key] |= {
-                "value": value,
-                "range": [min(_short(row.low), value), max(_short(row.high), value)],
-                "confidence": "measured",
-                "source": f"fitted to {report.phases} phases of {report.runs} runs, {report.spread:.1%} scatter each",
-            }
-        data["name"] = f"{self.machine.name}-calibrated"
-        return type(self.machine).model_validate(data)
+
+def _rewritten(machine: Machine, rows: Sequence[FittedRow], source: str) -> Machine:
+    """Return the machine with fitted numbers, each of which says what it rests on."""
+    data: dict[str, Any] = machine.model_dump(mode="json", by_alias=True)
+    for row in rows:
+        section, _, key = row.name.partition(".")
+        value = _short(row.value)
+        data[section][key] |= {
+            "value": value,
+            "range": [min(_short(row.low), value), max(_short(row.high), value)],
+            "confidence": "measured",
+            "source": source,
+        }
+    data["name"] = f"{machine.name}-calibrated"
+    return type(machine).model_validate(data)
 
 
 def _short(value: float) -> float:
@@ -232,6 +231,48 @@ def calibrate(
     """
     seen = [Observations(workload, schedule, traces, khz) for workload, schedule, traces in runs]
     return Calibrator(machine, seen).result()
+
+
+def calibrate_classes(machine: Machine, traces: Sequence[Trace]) -> tuple[Calibration, Machine]:
+    """Fit the rates of ``machine`` to op traces of ggml-hexagon; returns what was learnt, and the machine with it.
+
+    Raises
+    ------
+    InvalidInputError
+        If a trace is no log of ggml-hexagon, or says nothing of any rate.
+    """
+    known = dict(machine.quantities())
+    rates = [rate for rate in class_rates(traces, machine) if rate.name in known]
+    if not rates:
+        raise InvalidInputError(
+            "no matmul of these logs has events of threads; record them with GGML_HEXAGON_PROFILE=3"
+        )
+    rows, left, before, unseen = [], [], [], []
+    for rate in rates:
+        quantity = known[rate.name]
+        if rate.refused:
+            left.append(OpenRow(name=rate.name, matters=True, reason=rate.refused, run=TELLS["rates"]))
+            continue
+        error = rate.spread / math.sqrt(len(rate.values))
+        low, high = rate.value * (1 - 2 * error), rate.value * (1 + 2 * error)
+        was = float(quantity.exact)
+        rows.append(FittedRow(name=rate.name, unit=quantity.unit, before=was, value=rate.value, low=low, high=high))
+        values = np.array(rate.values)
+        before += np.abs(was / values - 1).tolist()
+        for half in (values[::2], values[1::2]):
+            other = values[1::2] if half is values[::2] else values[::2]
+            unseen += np.abs(np.median(half if len(half) else values) / (other if len(other) else values) - 1).tolist()
+    report = Calibration(
+        machine=machine.name,
+        phases=sum(len(rate.values) for rate in rates),
+        runs=sum(trace.batches for trace in traces),
+        before=float(np.median(before)) if before else 0.0,
+        spread=float(np.median([rate.spread for rate in rates if not rate.refused])) if rows else 0.0,
+        unseen=float(np.median(unseen)) if unseen else 0.0,
+        fitted=tuple(rows),
+        open=tuple(left),
+    )
+    return report, _rewritten(machine, rows, f"middle of {report.phases} op records of ggml-hexagon")
 
 
 def machine_yaml(machine: Machine) -> str:

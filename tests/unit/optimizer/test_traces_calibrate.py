@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import yaml
 from measured import rerun, written
+from traces import GGML_V0, chrome
 
 from hexloom import InvalidInputError, Workload, load_hw, solve
 from hexloom.cli import main
 from hexloom.optimizer.lower import lower
 from hexloom.optimizer.simulate import simulate
-from hexloom.optimizer.traces.calibrate import FITTED_SECTIONS, calibrate, machine_yaml
+from hexloom.optimizer.traces.calibrate import FITTED_SECTIONS, calibrate, calibrate_classes, machine_yaml
 from hexloom.optimizer.traces.fit import fit
 from hexloom.optimizer.traces.importer import read_trace
 
@@ -199,3 +200,81 @@ def test_the_command(
     assert load_hw(out).name == "hexagon-v79-calibrated"
     assert main(["calibrate", *common, "--hw", "hexagon-v79", "-o", str(tmp_path / "m.json")]) == 2
     assert "ends in .yaml" in capsys.readouterr().err
+
+
+# --- rates from logs of ggml-hexagon
+
+
+RATES = {"HVX_W_DEQUANT": 0.18, "HVX_A_PREP": 0.22, "HMX_COMP": 0.0003}
+"""Cycles per element and per MAC of the machine that wrote the log."""
+
+
+def matmul_log(shapes: list[tuple[int, int, int]], noise: float, *, fixed: int = 0, lost: str = "") -> str:
+    """Return a log in which two threads dequantize and prepare, and the HMX multiplies, at `RATES`."""
+    rng = random.Random(3)
+    lines, at = [], 10**9
+    for m, k, n in shapes:
+        work = {"HVX_W_DEQUANT": k * n, "HVX_A_PREP": m * k, "HMX_COMP": -(-m // 32) * 32 * k * n}
+        inside, now = [], at
+        for name, amount in work.items():
+            threads = [10] if name == "HMX_COMP" else [0, 1]
+            for thread in threads:
+                ticks = round(RATES[name] * amount / len(threads) * rng.gauss(1, noise)) + fixed
+                edge = f"ggml-hex: HTP0 trace-evt {name}: thread {thread} info 0"
+                inside += [f"{edge} start {now}", f"{edge} stop {now + ticks}"]
+            now += ticks
+        us = (now - at) // 2000 + 1
+        head = f"MUL_MAT|w x a -> o|{k}:{n} x {k}:{m} -> {n}:{m}|q4_0 x f32 -> f32|s|hmx-tiled"
+        batch = f"OPBATCH|----|n-ops 1|evt-cnt {lost or '2,2,0,0,0,0,0,0,0,0,2'}|----|----"
+        tail = f"usec {us} cycles {us * 2000} start {at} mhz 2000.0"
+        lines += [f"ggml-hex: HTP0 profile-op {batch}|{tail}", f"ggml-hex: HTP0 profile-op {head}|{tail}", *inside]
+        at += us * 2000 + 1000
+    return "\n".join(lines) + "\n"
+
+
+SHAPES = [(32 * i, 512 * j, 1024) for i in (1, 2, 4) for j in (1, 2, 3)]
+
+
+def test_rates_of_a_ggml_log(tmp_path: Path) -> None:
+    base = load_hw("hexagon-v79")
+    trace = read_trace(_write(tmp_path / "op.log", matmul_log(SHAPES, 0.03)))
+    assert trace.findings.warnings == ()
+    found, fitted = calibrate_classes(base, [trace])
+    rows = {row.name: row.value for row in found.fitted}
+    to_hmx = float(base.hmx_mhz / base.core_mhz)
+    assert rows["rates.hvx_dequantize_q4_0"] == pytest.approx(0.18, rel=0.02)
+    assert rows["rates.hvx_activation_prepare"] == pytest.approx(0.22, rel=0.02)
+    assert rows["rates.hmx_fp16_cycles_per_mac"] == pytest.approx(0.0003 * to_hmx, rel=0.02)
+    assert rows["clocks.core_mhz"] == pytest.approx(2000, rel=0.001)
+    assert found.open == ()
+    assert found.unseen < 0.04 < found.before
+    assert dict(fitted.quantities())["rates.hvx_dequantize_q4_0"].confidence == "measured"
+    assert load_hw(_write(tmp_path / "m.yaml", machine_yaml(fitted))) == fitted
+
+
+def test_what_a_log_cannot_tell_is_refused_with_the_reason(tmp_path: Path) -> None:
+    base = load_hw("hexagon-v79")
+    cases = {
+        "too few": matmul_log(SHAPES[:2], 0.0),
+        "lost records": matmul_log(SHAPES, 0.0, lost="600,2,0,0,0,0,0,0,0,0,2"),
+        "something beside the work": matmul_log(SHAPES, 0.0, fixed=200_000),
+        "differs from op to op": matmul_log(SHAPES[-1:] * 12, 0.5),
+    }
+    for reason, text in cases.items():
+        found, fitted = calibrate_classes(base, [read_trace(_write(tmp_path / "op.log", text))])
+        refused = {row.name: row.reason for row in found.open}
+        assert reason in refused["rates.hvx_activation_prepare"], reason
+        kept = dict(fitted.quantities())["rates.hvx_activation_prepare"]
+        assert kept == dict(base.quantities())["rates.hvx_activation_prepare"]
+    old = read_trace(_write(tmp_path / "v0.log", GGML_V0))
+    assert [row.name for row in calibrate_classes(base, [old])[0].fitted] == ["clocks.core_mhz"]
+    with pytest.raises(InvalidInputError, match="says no rates without its plan"):
+        calibrate_classes(base, [read_trace(_write(tmp_path / "c.json", chrome()))])
+
+
+def test_the_command_for_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = _write(tmp_path / "op.log", matmul_log(SHAPES, 0.03))
+    assert main(["calibrate", str(log), "--hw", "hexagon-v79", "-o", str(tmp_path / "m.yaml")]) == 0
+    assert "rates.hvx_dequantize_q4_0" in capsys.readouterr().out
+    assert main(["calibrate", str(log), "--hw", "hexagon-v79", "--schedule", str(log)]) == 2
+    assert "belong together" in capsys.readouterr().err
