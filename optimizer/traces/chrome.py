@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.traces.chrome_slices import BEGIN, END, Track, partial_overlaps
+from hexloom.optimizer.traces.chrome_slices import BEGIN, DEEPEST, END, Track, partial_overlaps
 from hexloom.optimizer.traces.intervals import groups
 from hexloom.optimizer.traces.json_stream import Records
 from hexloom.optimizer.traces.numbers import label, scaled, total, whole
@@ -42,6 +42,7 @@ class ChromeReader:
         self.trace.khz = unit.khz if unit.khz is not None else self.trace.khz
         self.processes: dict[str, str] = {}
         self.threads: dict[tuple[str, str], str] = {}
+        self._base = 0
         self._tracks: dict[tuple[str, str], Track] = {}
         self._texts: list[str] = []
         self._text_number: dict[str, int] = {}
@@ -77,7 +78,12 @@ class ChromeReader:
         """Take a key beside the events."""
         if key == "traceEvents":
             raise InvalidInputError(f"{self.source.name}: traceEvents is no array; give a Chrome trace")
-        if isinstance(value, dict):
+        if key == "baseTimeNanoseconds" and self.unit.clock == "ns":
+            base = whole(value)
+            if base is None:
+                self.findings.add("rejected", f"base time {label(value, 40)}")
+            self._base = base or 0
+        elif isinstance(value, dict):
             self.trace.meta |= {f"{key}.{k}"[:100]: label(v, 200) for k, v in list(value.items())[:100]}
         else:
             self.trace.meta[key[:100]] = label(value, 200)
@@ -185,6 +191,9 @@ class ChromeReader:
                 self.findings.add("limit", "async events that are open at once")
                 del self._open[key]
                 return
+            if len(opened) >= DEEPEST:
+                first, since, _ = opened.pop(0)
+                self.findings.add("unpaired_start", f"{first} at {since}")
             opened.append((name, at, lane))
         elif not self._close(key, name, at):
             if len(self._early_ends) < MOST_OPEN:
@@ -249,6 +258,7 @@ class ChromeReader:
         for opened in self._open.values():
             for begun, since, _ in opened:
                 self.findings.add("unpaired_start", f"{begun} at {since}")
+        self._base = self.trace.shift(self._base)
         self.name_lanes()
         self._overlaps()
         self._edges()
@@ -286,7 +296,10 @@ class ChromeReader:
                 assert start is not None
                 index.setdefault(self.flow_track(track), []).append((start, i))
         for (category, name), steps in self._flows.items():
-            ends = sorted(steps, key=lambda step: (step[0], "stf".index(step[2])))
+            ends = sorted(
+                ((at + self._base, track, phase) for at, track, phase in steps),
+                key=lambda step: (step[0], "stf".index(step[2])),
+            )
             if len(ends) < 2 or ends[0][2] != "s":
                 self.findings.add("unpaired_start", f"flow {name} of {category}")
                 continue

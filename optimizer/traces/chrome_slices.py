@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 BEGIN, END = 0, 1
 
+DEEPEST = 256
+"""Slices of a track that are open at once, and are looked through for a name."""
+
 Slice = tuple[int, int, int]
 """(name number, start, end)."""
 
@@ -46,6 +49,9 @@ class Track:
         for i in order:
             name, time = self.names[i], self.times[i]
             if self.phases[i] == BEGIN:
+                if len(stack) >= DEEPEST:
+                    left, since = stack.pop(0)
+                    findings.add("unpaired_start", f"{texts[left] if left >= 0 else 'a slice'} at {since}")
                 stack.append((name, time))
                 continue
             depth = len(stack) - 1

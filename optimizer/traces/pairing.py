@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -28,17 +29,17 @@ class Edge(NamedTuple):
 
 def paired(edges: Iterable[Edge], findings: Findings) -> list[tuple[Key, int, int]]:
     """Return ``(key, start, end)`` of all pairs, in order of their stops."""
-    opened: dict[Key, list[int]] = {}
+    opened: dict[Key, deque[int]] = {}
     found: list[tuple[Key, int, int]] = []
     for edge in edges:
-        waiting = opened.setdefault(edge.key, [])
+        waiting = opened.setdefault(edge.key, deque())
         if not edge.stops:
             waiting.append(edge.at)
             continue
         if not waiting:
             findings.add("unpaired_stop", _words(edge.key, edge.at))
             continue
-        start = waiting.pop(0 if edge.first_in_first_out else -1)
+        start = waiting.popleft() if edge.first_in_first_out else waiting.pop()
         if edge.at < start:
             findings.add("rejected", f"{_words(edge.key, start)} stops {start - edge.at} before it starts")
             continue

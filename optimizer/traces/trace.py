@@ -177,6 +177,20 @@ class Trace:
         key = self._lane_keys[number]
         return key[:2] if isinstance(key, tuple) and len(key) in (2, 3) else None
 
+    def shift(self, by: int) -> int:
+        """Move all starts and counter values by so many units, unless that leaves the range of times; say by how many."""
+        of = np.frombuffer(self._start, np.int64)
+        timed = of != NO_START
+        if not by or not timed.any():
+            return 0
+        low, high = int(of[timed].min()) + by, int(of[timed].max()) + by
+        if low > -LARGEST and high < LARGEST:
+            of[timed] += by
+            self.counters = {name: [(at + by, value) for at, value in of] for name, of in self.counters.items()}
+            return by
+        self.findings.add("rejected", f"a base time of {by}")
+        return 0
+
     def name_lane(self, number: int, engine: str, label: str) -> None:
         """Give a lane the name that the trace stated only after its events."""
         self.lanes[number] = engine, label

@@ -310,3 +310,39 @@ def test_our_own_timeline_is_read_back(tmp_path: Path) -> None:
         for name, row in rows.items()
         if plan.problem.ops[plan.problem.op_index[name]].modes[0].dma is not None
     }
+
+
+def test_a_base_time_moves_all_stamps(tmp_path: Path) -> None:
+    data = json.loads(json.dumps({"traceEvents": json.loads(chrome())}))
+    plain = trace_of(tmp_path, data)
+    for place in ("before", "after"):
+        base = {"baseTimeNanoseconds": 1_700_000_000_000_000_000}
+        moved = trace_of(tmp_path, base | data if place == "before" else data | base)
+        by = base["baseTimeNanoseconds"]
+        assert [(e.name, e.start, e.ticks) for e in moved] == [(e.name, (e.start or 0) + by, e.ticks) for e in plain]
+        assert moved.edges == plain.edges
+        assert moved.counters["bytes live"] == [(4000 + by, 12)]
+    assert warnings(trace_of(tmp_path, data | {"baseTimeNanoseconds": 2**61})) == {"rejected": 1}
+    assert warnings(trace_of(tmp_path, data | {"baseTimeNanoseconds": 2**61 - 1})) == {"rejected": 1}
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "same key"])
+def test_what_never_ends_costs_no_more_than_what_does(tmp_path: Path, kind: str) -> None:
+    """Each open slice could be looked through for each end: here that would be billions of steps."""
+    count = 8000
+    if kind == "same key":
+        line = "ggml-hex: HTP0 trace-evt DMA: thread 0 info 0"
+        rows = [f"{line} start {k}" for k in range(count)] + [f"{line} stop {count + k}" for k in range(count)]
+        path = tmp_path / "op.log"
+        path.write_text(
+            "ggml-hex: HTP0 profile-op ADD|a|1|f32|1|----|usec 1 cycles 9 start 0 mhz 1.0\n" + "\n".join(rows)
+        )
+        trace = read_trace(path)
+        assert len(trace) == count + 1
+        return
+    begin, end = ("B", "E") if kind == "sync" else ("b", "e")
+    more = {"pid": 1, "tid": 1, "cat": "c", "id": 1}
+    events = [{"ph": begin, "name": f"open {k}", "ts": k, **more} for k in range(count)]
+    events += [{"ph": end, "name": f"no {k}", "ts": count + k, **more} for k in range(count)]
+    trace = trace_of(tmp_path, events)
+    assert warnings(trace) == {"unpaired_start": count, "unpaired_stop": count, "incomplete": 1}
