@@ -178,7 +178,7 @@ class Trace:
         return key[:2] if isinstance(key, tuple) and len(key) in (2, 3) else None
 
     def shift(self, by: int) -> int:
-        """Move all starts and counter values by so many units, unless that leaves the range of times; say by how many."""
+        """Move all starts and counter values by so many units, unless they leave the range of times; say by how many."""
         of = np.frombuffer(self._start, np.int64)
         timed = of != NO_START
         if not by or not timed.any():
