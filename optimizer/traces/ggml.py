@@ -110,7 +110,10 @@ class GgmlReader:
         self._hold(batch, line.device).ops.append(line)
 
     def _event(self, line: EventLine) -> None:
-        batch = self._hold(self._open.setdefault(line.device, _Batch(None)), line.device)
+        batch = self._open.get(line.device)
+        if batch is None:
+            batch = self._open[line.device] = _Batch(None)
+        batch = self._hold(batch, line.device)
         batch.events.append(line)
         batch.after.append(len(batch.ops) - 1)
 

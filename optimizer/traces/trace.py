@@ -25,6 +25,8 @@ Kind = Literal["op", "work", "transfer", "issue", "wait", "overhead", "sync", "b
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+_KIND_NUMBER = {kind: k for k, kind in enumerate(KINDS)}
+
 TICK_KHZ = 19_200
 """Rate of the system timer behind ``ticks_19m2``."""
 
@@ -178,7 +180,7 @@ class Trace:
         return key[:2] if isinstance(key, tuple) and len(key) in (2, 3) else None
 
     def shift(self, by: int) -> int:
-        """Move all starts and counter values by so many units, unless they leave the range of times; say by how many."""
+        """Move all starts and counter values, unless they leave the range of times; return by how many units."""
         of = np.frombuffer(self._start, np.int64)
         timed = of != NO_START
         if not by or not timed.any():
@@ -226,7 +228,7 @@ class Trace:
         self._batch.append(batch)
         self._op.append(op)
         self._khz.append(min(khz, 2**31 - 1))
-        self._kind.append(KINDS.index(kind))
+        self._kind.append(_KIND_NUMBER[kind])
         self._exact.append(exact)
         return len(self._start) - 1
 

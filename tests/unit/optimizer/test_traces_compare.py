@@ -107,6 +107,24 @@ def test_one_slower_stage_is_named_and_explains_the_makespan(small: Schedule, tm
     assert all(row.error == 0 for row in found.stages[1:])
 
 
+def test_slower_ops_are_no_loss_of_overlap_between_tasks(small: Schedule, tmp_path: Path) -> None:
+    """Everything takes half as long again: tasks alone do, too, so what they save together grows with them."""
+    by = Fraction(3, 2)
+    data = json.loads(written(small, [rerun(small)]))
+    origin = min(record["start"] for record in data["records"])
+    for record in data["records"]:
+        for key in ("start", "end"):
+            record[key] = origin + round((record[key] - origin) * by)
+    found = compare(small, trace_of(tmp_path, json.dumps(data)))
+    assert found.gain is not None and found.measured_gain is not None
+    was, now = found.gain, found.measured_gain
+    made = small.makespan - small.problem.entry_ticks
+    assert now.existing - now.total == small.problem.entry_ticks + made * by
+    alone = was.overlap_between_tasks + made - was.tail
+    assert now.overlap_within_tasks == was.overlap_within_tasks - (by - 1) * alone
+    assert now.overlap_between_tasks - now.tail == by * (was.overlap_between_tasks - was.tail)
+
+
 def test_time_that_no_duration_explains_is_dispatch(small: Schedule, tmp_path: Path) -> None:
     """Everything after the middle begins 1 us later than it could: nobody took longer."""
     data = json.loads(written(small, [rerun(small)]))
