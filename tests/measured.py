@@ -39,6 +39,9 @@ def written(schedule: Schedule, runs: list[dict[str, OpTimes[Any]]], khz: int | 
     tick_us = schedule.problem.tick or Fraction(1)
     scale = tick_us * (1000 if khz is None else Fraction(khz, 1000))
     modes = modes_of(schedule)
+    units = list(dict.fromkeys((queue.engine, queue.unit) for queue in schedule.plan.queues)) or [("none", 0)]
+    first = {engine: k for k, (engine, _) in reversed(list(enumerate(units)))}
+    keys = ("start_ns", "end_ns") if khz is None else ("start", "end")
     records = []
     for k, times in enumerate(runs):
         origin = 10**15 + k * 10**10
@@ -49,17 +52,19 @@ def written(schedule: Schedule, runs: list[dict[str, OpTimes[Any]]], khz: int | 
         for name, t in times.items():
             mode = modes[name]
             if mode.dma is None:
-                engine = mode.uses[0].engine if mode.uses else "none"
-                phases = [("run", engine, t.start, t.done)]
+                owner = mode.uses[0].engine if mode.uses else ""
+                phases = [("run", t.start, t.done)]
             else:
                 owner = mode.dma.owner_engine
                 phases = [
-                    ("dma_start", owner, t.start, t.end),
-                    ("transfer", "dma", t.transfer_start, t.done if exact else t.observed),
-                    ("dma_wait", owner, t.wait_start, t.observed),
+                    ("start", t.start, t.end),
+                    ("transfer", t.transfer_start, t.done if exact else t.observed),
+                    ("observe", t.wait_start, t.observed),
                 ]
-            for kind, engine, start, end in phases:
-                row = {"op": name, "worker": engine, "engine": engine, "kind": kind, "start": at(start), "end": at(end)}
-                records.append(row | {"iteration": k, "exact": exact or kind != "transfer"})
-    clock = {"unit": "ns"} if khz is None else {"unit": "cycles", "khz": khz}
-    return json.dumps({"schema": "hexloom.trace/1", "schedule": "x", "clock": clock, "records": records})
+            for phase, start, end in phases:
+                row = {"worker": first.get(owner, 0), "op": name, "run": k, "phase": phase}
+                row |= {keys[0]: at(start), keys[1]: at(end), "exact": exact or phase != "transfer"}
+                records.append(row)
+    clock: Any = "ns" if khz is None else {"unit": "cycles", "khz": khz}
+    workers = [{"engine": engine, "unit": unit, "kind": "other", "dropped": 0} for engine, unit in units]
+    return json.dumps({"schema": "hexloom.trace/1", "clock": clock, "workers": workers, "records": records})

@@ -197,25 +197,47 @@ def chrome() -> str:
 
 
 def records() -> str:
-    """What the runtime writes: two steps of two workers, one transfer, two iterations."""
+    """What the runtime writes: two workers, one transfer, two executions."""
     rows = []
-    for iteration, at in ((0, 0), (1, 5000)):
+    for run, at in ((0, 0), (1, 5000)):
         rows += [
-            {"op": "load.0", "task": 0, "worker": "hvx[0]", "engine": "hvx", "kind": "dma_start"},
-            {"op": "load.0", "task": 0, "worker": "hvx[0]", "engine": "dma", "kind": "transfer"},
-            {"op": "mm.0", "task": 1, "worker": "hmx", "engine": "hmx", "kind": "run"},
+            {"worker": 0, "task": 0, "op": "load.0", "slice": 0, "run": run, "phase": "start"},
+            {"worker": 0, "task": 0, "op": "load.0", "slice": 0, "run": run, "phase": "observe"},
+            {"worker": 1, "task": 1, "op": "mm.0", "slice": 0, "run": run, "phase": "run"},
         ]
-        for row, (start, end) in zip(
-            rows[-3:], ((at, at + 10), (at + 10, at + 900), (at + 950, at + 2000)), strict=True
-        ):
-            row |= {"start": start, "end": end, "iteration": iteration}
-    head = {
-        "schema": "hexloom.trace/1",
-        "schedule": "0" * 16,
-        "clock": {"unit": "cycles", "khz": 1_943_600},
-        "dropped": 0,
-    }
-    return json.dumps({**head, "records": rows})
+        times = ((at, at + 10), (at + 10, at + 900), (at + 950, at + 2000))
+        for row, (start, end) in zip(rows[-3:], times, strict=True):
+            row |= {"start_ns": start, "end_ns": end}
+    head = {"schema": "hexloom.trace/1", "name": "n", "tool": "hexloom", "machine": None, "target": "host"}
+    head |= {"schedule_hash": "0" * 16, "kernels": "flow", "clock": "ns", "runs": 2}
+    workers = [
+        {"engine": "hvx", "unit": 0, "kind": "hvx", "dropped": 0},
+        {"engine": "hmx", "unit": 0, "kind": "hmx", "dropped": 0},
+    ]
+    return json.dumps({**head, "workers": workers, "records": rows})
+
+
+def run_chrome() -> str:
+    """The same as Chrome events."""
+    names = [
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": k, "args": {"name": name}}
+        for k, name in ((1, "hvx[0]"), (2, "hmx[0]"))
+    ]
+    events = [
+        {
+            "ph": "X",
+            "name": r["op"] if r["phase"] == "run" else f"{r['phase']} {r['op']}",
+            "cat": r["phase"],
+            "pid": 1,
+            "tid": r["worker"] + 1,
+            "ts": r["start_ns"] / 1000,
+            "dur": (r["end_ns"] - r["start_ns"]) / 1000,
+            "args": {"task": r["task"], "slice": 0, "run": r["run"]},
+        }
+        for r in json.loads(records())["records"]
+    ]
+    other = {"schema": "hexloom.trace/1", "name": "n", "schedule_hash": "0" * 16}
+    return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": [*names, *events]})
 
 
 TEXTS: dict[str, str] = {
@@ -230,4 +252,5 @@ TEXTS: dict[str, str] = {
     "lwp": LWP,
     "chrome": chrome(),
     "records": records(),
+    "run-chrome": run_chrome(),
 }

@@ -12,7 +12,7 @@ from hexloom.optimizer.traces.ggml import GgmlReader
 from hexloom.optimizer.traces.ggml_tables import OP_HEAD, OP_LINE, TITLE, read_summary, read_table
 from hexloom.optimizer.traces.lwp import read_lwp
 from hexloom.optimizer.traces.optrace import OptraceReader
-from hexloom.optimizer.traces.own_timeline import TimelineReader
+from hexloom.optimizer.traces.own_timeline import RunReader, TimelineReader
 from hexloom.optimizer.traces.qhas import read_qhas
 from hexloom.optimizer.traces.qnn_text import read_csv, read_events
 from hexloom.optimizer.traces.records import SCHEMA, read_records
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 Format = Literal[
     "ggml", "ggml-table", "ggml-summary", "qnn-optrace", "qnn-runtrace", "qhas", "qnn-csv", "qnn-events", "lwp",
-    "chrome", "timeline", "records",
+    "chrome", "timeline", "records", "run-chrome",
 ]  # fmt: skip
 
 HEAD = 1 << 16
 """Characters of a JSON file from which its format is told."""
 
 JSON_SIGNS: tuple[tuple[Format, re.Pattern[str]], ...] = (
-    ("records", re.compile(r'"schema"\s*:\s*"' + re.escape(SCHEMA))),
+    ("records", re.compile(r'^\s*\{\s*"schema"\s*:\s*"' + re.escape(SCHEMA))),
+    ("run-chrome", re.compile(r'"otherData"\s*:\s*\{\s*"schema"\s*:\s*"' + re.escape(SCHEMA))),
     ("timeline", re.compile(r'"schema"\s*:\s*"hexloom\.timeline/1"')),
     ("qnn-optrace", re.compile(r'"artifact_type"\s*:\s*"OP_TRACE"')),
     ("qnn-runtrace", re.compile(r'"artifact_type"\s*:\s*"RUN_TRACE"')),
@@ -107,7 +108,8 @@ def _read(source: Source, form: Format, unit: str | None, findings: Findings, *,
         return ChromeReader(source, findings, unit_of(unit) if unit else MICROSECONDS, partial=partial).read()
     if form == "ggml":
         return GgmlReader(source, findings).read()
-    readers = {"timeline": TimelineReader, "qnn-runtrace": RuntraceReader, "qnn-optrace": OptraceReader}
+    readers: dict[str, type[ChromeReader]] = {"timeline": TimelineReader, "run-chrome": RunReader}
+    readers |= {"qnn-runtrace": RuntraceReader, "qnn-optrace": OptraceReader}
     if form in readers:
         return readers[form](source, findings, partial=partial).read()
     if form == "lwp":

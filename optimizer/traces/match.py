@@ -153,7 +153,7 @@ def _run(
         raw[name] = _times(of, dma=modes[name].dma is not None)
     if not raw:
         return None
-    first = min(times.start for times, _ in raw.values())
+    first = min(event.start or 0 for of in events.values() for event in of)
     begins = min(row.start for row in schedule.rows)
 
     def at(value: Moment) -> Moment:
@@ -165,6 +165,20 @@ def _run(
     return Run(batch, times, exact, makespan)
 
 
+def _of_all_units(events: list[Event]) -> tuple[int, int]:
+    """Return start and end of an op of several units: it takes as long as its longest slice, and ends with the last.
+
+    That its slices began one after the other is the hand-over's fault and not its own.
+    """
+    slices: dict[str, tuple[int, int]] = {}
+    for event in events:
+        start = event.start or 0
+        first, last = slices.get(event.lane, (start, start))
+        slices[event.lane] = min(first, start), max(last, start + event.ticks)
+    end = max(last for _, last in slices.values())
+    return end - max(last - first for first, last in slices.values()), end
+
+
 def _times(events: list[Event], *, dma: bool) -> tuple[OpTimes[Moment], bool]:
     """Return the times of one op from its events, and whether its end is known."""
     spans = [(e.kind, e.start or 0, (e.start or 0) + e.ticks, e.exact) for e in events]
@@ -173,7 +187,7 @@ def _times(events: list[Event], *, dma: bool) -> tuple[OpTimes[Moment], bool]:
     if precise:  # beside what the op holds of its pipe
         flights = [(e.start or 0, (e.start or 0) + e.ticks, e.exact) for e in precise]
     if not dma:
-        start, end = min(s for _, s, _, _ in spans), max(e for _, _, e, _ in spans)
+        start, end = _of_all_units(events)
         return OpTimes(start, end, start, end, end, end), all(exact for _, _, _, exact in spans)
     issues = [(s, e) for kind, s, e, _ in spans if kind in ("issue", "overhead")]
     waits = [(s, e) for kind, s, e, _ in spans if kind == "wait"]

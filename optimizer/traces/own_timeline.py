@@ -1,11 +1,12 @@
-"""The timeline that `hexloom solve` writes: a Chrome trace whose tracks and names are known."""
+"""Chrome traces that hexloom writes: the timeline of a schedule, and what its runtime recorded."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from hexloom.optimizer.traces.chrome import ChromeReader, Json
-from hexloom.optimizer.traces.numbers import label
+from hexloom.optimizer.traces.numbers import label, whole
+from hexloom.optimizer.traces.records import MOST_RUNS, PHASES
 
 if TYPE_CHECKING:
     from hexloom.optimizer.traces.trace import Kind
@@ -61,3 +62,28 @@ class TimelineReader(ChromeReader):
             if track is not None and track[0] in (ENGINES, THREADS):
                 engine = text.partition("[")[0]
                 self.trace.name_lane(number, engine if track[0] == ENGINES else f"{engine} thread", text)
+
+
+class RunReader(ChromeReader):
+    """Reads the records of the runtime where they were written as Chrome events: the phase is the category."""
+
+    form = "hexloom.trace/1"
+
+    def complete(self, record: Json) -> None:
+        """Take a phase of a queue entry; all but runs bear it before the name of the op."""
+        phase, name = label(record.get("cat"), 40), label(record.get("name"))
+        kind, times = PHASES.get(phase), self.times(record)
+        args = record.get("args")
+        run = whole(args.get("run", 0)) if isinstance(args, dict) else 0
+        if kind is None or run is None or not 0 <= run < MOST_RUNS:
+            self.findings.add("malformed", f"{name}: phase {phase!r}")
+        elif times is not None:
+            start, end = times
+            name = name.removeprefix(f"{phase} ") if kind != "work" else name
+            self.trace.add(name, kind, self.lane(record), start, end - start, batch=run, key=name)
+
+    def name_lanes(self) -> None:
+        """Threads are called by the unit whose queue they execute."""
+        super().name_lanes()
+        for number, (_, text) in enumerate(self.trace.lanes):
+            self.trace.name_lane(number, text.partition("[")[0], text)

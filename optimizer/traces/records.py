@@ -1,10 +1,11 @@
-"""What hexloom's own runtime records: `hexloom.trace/1`, the identity of the plan and one record per step.
+"""What hexloom's own runtime records: `hexloom.trace/1`, one record per phase of a queue entry.
 
-``{"schema": "hexloom.trace/1", "schedule": HASH, "clock": {"unit": "ns" | "cycles", "khz": N}, "records": [...]}``
+``{"schema": "hexloom.trace/1", …, "clock": "ns", "workers": [{"engine", "unit", "kind", "dropped"}], "records": […]}``
 
-A record is ``{"op", "task", "worker", "engine", "kind", "start", "end"}`` in whole units of the clock. ``iteration``
-counts runs; ``kind`` is run (default), wait, dma_start, dma_wait, transfer or overhead; ``dropped`` beside the records
-counts what the rings lost.
+A record is ``{"worker", "task", "op", "slice", "run", "phase", "start_ns", "end_ns"}``: ``worker`` is a position in
+``workers``, ``run`` counts executions, and ``phase`` is wait (for events), run, start (issuing a transfer) or observe
+(until it was seen done: the transfer itself lies between, so its end is a bound). Recorders that know more say so:
+phase transfer is a flight; ``clock`` may be ``{"unit": "cycles", "khz": 1943600}``, with ``start`` and ``end`` in it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.traces.json_stream import Records
 from hexloom.optimizer.traces.numbers import label, scaled, whole
 from hexloom.optimizer.traces.trace import Trace
-from hexloom.optimizer.traces.units import engine_of
 
 if TYPE_CHECKING:
     from hexloom.optimizer.traces.findings import Findings
@@ -23,20 +23,16 @@ if TYPE_CHECKING:
     from hexloom.optimizer.traces.trace import Kind
 
 SCHEMA = "hexloom.trace/1"
-KINDS: dict[str, Kind] = {
+PHASES: dict[str, Kind] = {
     "run": "work",
-    "compute": "work",
-    "work": "work",
     "wait": "sync",
-    "trigger": "sync",
-    "dma_start": "issue",
-    "dma_issue": "issue",
-    "issue": "issue",
-    "dma_wait": "wait",
+    "start": "issue",
+    "observe": "wait",
     "transfer": "transfer",
     "overhead": "overhead",
 }
-MOST_BATCHES = 1_000_000
+MOST_RUNS = 1_000_000
+MOST_WORKERS = 10_000
 
 
 def read_records(source: Source, findings: Findings, *, partial: bool = False) -> Trace:
@@ -47,61 +43,80 @@ def read_records(source: Source, findings: Findings, *, partial: bool = False) -
     InvalidInputError
         If the file is none, its clock has no unit, or it ends in the middle.
     """
-    trace = Trace(SCHEMA, "ns", findings)
-    seen = False
-    for record in Records(source, ("records",), findings, partial=partial):
-        if not record.whole:
-            seen = True
-            _record(trace, record.value)
-        elif record.key == "schema":
-            if record.value != SCHEMA:
-                raise InvalidInputError(f"{source.name}: schema {label(record.value, 60)!r}; this reads {SCHEMA}")
-        elif record.key == "records":
-            raise InvalidInputError(f"{source.name}: records is no array; give a trace of the runtime")
+    return _Reader(source, findings, partial=partial).read()
+
+
+class _Reader:
+    def __init__(self, source: Source, findings: Findings, *, partial: bool) -> None:
+        self.source, self.findings, self.partial = source, findings, partial
+        self.trace = Trace(SCHEMA, "ns", findings)
+        self.workers: list[tuple[str, str]] = []
+        self.seen = False
+
+    def read(self) -> Trace:
+        for record in Records(self.source, ("records",), self.findings, partial=self.partial):
+            if record.whole:
+                self._header(record.key, record.value)
+            else:
+                self.seen = True
+                self._record(record.value)
+        if not self.seen:
+            self.findings.add("incomplete", "no record in the file")
+        return self.trace
+
+    def _header(self, key: str, value: Any) -> None:
+        if key == "schema":
+            if value != SCHEMA:
+                raise self._error(f"schema {label(value, 60)!r}; this reads {SCHEMA}")
+        elif key == "records":
+            raise self._error("records is no array; give a trace of the runtime")
+        elif key == "clock":
+            self._clock(value)
+        elif key == "workers":
+            for worker in value[:MOST_WORKERS] if isinstance(value, list) else ():
+                self._worker(worker if isinstance(worker, dict) else {})
         else:
-            _header(trace, source, record.key, record.value, seen=seen)
-    if not seen:
-        findings.add("incomplete", "no record in the file")
-    return trace
+            self.trace.meta[key[:100]] = label(value, 400)
 
-
-def _header(trace: Trace, source: Source, key: str, value: Any, *, seen: bool) -> None:
-    if key == "clock":
+    def _clock(self, value: Any) -> None:
         unit = value.get("unit") if isinstance(value, dict) else value
         if unit not in ("ns", "cycles"):
-            raise InvalidInputError(f"{source.name}: clock unit {label(unit, 40)!r}; write ns or cycles")
-        if seen and unit != trace.clock:
-            raise InvalidInputError(f"{source.name}: the clock comes after the records; write it before them")
-        trace.clock = unit
+            raise self._error(f"clock {label(unit, 40)!r}; write ns or cycles")
+        if self.seen and unit != self.trace.clock:
+            raise self._error("the clock comes after the records; write it before them")
+        self.trace.clock = unit
         khz = whole(value.get("khz")) if isinstance(value, dict) else None
         if khz is None and isinstance(value, dict):
             khz = scaled(value.get("mhz"), 1000)
-        trace.khz = khz if unit == "cycles" and khz is not None and khz > 0 else None
-    elif key == "dropped":
-        lost = value if isinstance(value, list) else [value]
-        count = sum(n for n in (whole(one) for one in lost) if n is not None and n > 0)
-        if count:
-            trace.findings.add("dropped", "the rings of the runtime were full", count)
-    else:
-        trace.meta[key[:100]] = label(value, 400)
+        self.trace.khz = khz if unit == "cycles" and khz is not None and 0 < khz < 10**8 else None
 
+    def _worker(self, worker: dict[str, Any]) -> None:
+        engine = label(worker.get("engine"), 60) or "thread"
+        unit = label(worker.get("unit"), 20)
+        lost = whole(worker.get("dropped", 0))
+        if lost:
+            self.findings.add("dropped", f"the ring of {engine}[{unit}] was full", max(lost, 0))
+        self.workers.append((engine, f"{engine}[{unit}]"))
 
-def _record(trace: Trace, value: Any) -> None:
-    record = value if isinstance(value, dict) else {}
-    start, end = whole(record.get("start")), whole(record.get("end"))
-    name = label(record.get("op", record.get("name")))
-    kind = KINDS.get(label(record.get("kind", "run"), 40))
-    if start is None or end is None or kind is None:
-        trace.findings.add("malformed", f"{name or label(value, 60)}: start, end or kind is none")
-        return
-    batch = whole(record.get("iteration", 0))
-    if batch is None or not 0 <= batch < MOST_BATCHES:
-        trace.findings.add("malformed", f"{name}: iteration {label(record.get('iteration'), 40)}")
-        return
-    worker = label(record.get("worker", record.get("queue", "")), 100)
-    engine = label(record.get("engine"), 60)
-    if not engine:
-        engine = worker.partition("[")[0] if "[" in worker else engine_of(worker)
-    lane = trace.lane((worker, engine), engine, worker or engine)
-    exact = record.get("exact", kind != "transfer") is not False
-    trace.add(name, kind, lane, start, end - start, exact=exact, batch=batch, key=name or label(record.get("task"), 60))
+    def _record(self, value: Any) -> None:
+        record = value if isinstance(value, dict) else {}
+        start = whole(record.get("start_ns", record.get("start")))
+        end = whole(record.get("end_ns", record.get("end")))
+        run = whole(record.get("run", 0))
+        kind = PHASES.get(label(record.get("phase", "run"), 40))
+        name = label(record.get("op"))
+        if start is None or end is None or kind is None or run is None or not 0 <= run < MOST_RUNS:
+            self.findings.add("malformed", f"{name or label(value, 60)}: start, end, phase or run is none")
+            return
+        number = whole(record.get("worker"))
+        known = number is not None and 0 <= number < len(self.workers)
+        engine, unit = self.workers[number] if known else ("thread", label(record.get("worker"), 60))  # type: ignore[index]
+        if kind == "transfer":
+            engine = "dma"
+        lane = self.trace.lane((unit, engine), engine, unit)
+        exact = record.get("exact", True) is not False
+        key = name or f"task {label(record.get('task'), 20)}"
+        self.trace.add(key, kind, lane, start, end - start, exact=exact, batch=run, key=key)
+
+    def _error(self, what: str) -> InvalidInputError:
+        return InvalidInputError(f"{self.source.name}: {what}")

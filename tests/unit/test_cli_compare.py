@@ -48,9 +48,9 @@ def files(plan: Schedule, tmp_path: Path) -> tuple[Path, Path]:
     schedule, trace = tmp_path / "schedule.json", tmp_path / "trace.json"
     schedule.write_text(plan.to_json())
     data = json.loads(written(plan, [rerun(plan)]))
-    last = max(record["end"] for record in data["records"])
+    last = max(record["end_ns"] for record in data["records"])
     for record in data["records"]:
-        record["end"] += round(plan.makespan * 8 / 4) if record["end"] == last else 0
+        record["end_ns"] += round(plan.makespan * 8 / 4) if record["end_ns"] == last else 0
     trace.write_text(json.dumps(data))
     return schedule, trace
 

@@ -13,7 +13,7 @@ from damage import damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured import rerun, written
-from unit.small import buffer, move, on, problem
+from unit.small import buffer, held, move, on, problem, run
 
 from hexloom import InvalidInputError, Workload, load_hw, solve
 from hexloom.emit.comparison_svg import COLOURS, LONGER, comparison_svg, error_colour
@@ -111,9 +111,9 @@ def test_slower_ops_are_no_loss_of_overlap_between_tasks(small: Schedule, tmp_pa
     """Everything takes half as long again: tasks alone do, too, so what they save together grows with them."""
     by = Fraction(3, 2)
     data = json.loads(written(small, [rerun(small)]))
-    origin = min(record["start"] for record in data["records"])
+    origin = min(record["start_ns"] for record in data["records"])
     for record in data["records"]:
-        for key in ("start", "end"):
+        for key in ("start_ns", "end_ns"):
             record[key] = origin + round((record[key] - origin) * by)
     found = compare(small, trace_of(tmp_path, json.dumps(data)))
     assert found.gain is not None and found.measured_gain is not None
@@ -128,13 +128,13 @@ def test_slower_ops_are_no_loss_of_overlap_between_tasks(small: Schedule, tmp_pa
 def test_time_that_no_duration_explains_is_dispatch(small: Schedule, tmp_path: Path) -> None:
     """Everything after the middle begins 1 us later than it could: nobody took longer."""
     data = json.loads(written(small, [rerun(small)]))
-    middle = sorted(r["start"] for r in data["records"])[len(data["records"]) // 2]
+    middle = sorted(r["start_ns"] for r in data["records"])[len(data["records"]) // 2]
     for record in data["records"]:
-        if record["start"] >= middle:
-            record["start"] += 1000
-            record["end"] += 1000
-        elif record["end"] > middle:
-            record["end"] = max(record["end"], middle)
+        if record["start_ns"] >= middle:
+            record["start_ns"] += 1000
+            record["end_ns"] += 1000
+        elif record["end_ns"] > middle:
+            record["end_ns"] = max(record["end_ns"], middle)
     found = compare(small, trace_of(tmp_path, json.dumps(data)))
     assert found.makespan.measured == small.makespan + 125
     assert found.by_dispatch > 0
@@ -229,6 +229,27 @@ def test_names_by_pattern_and_order(small: Schedule, tmp_path: Path) -> None:
     assert all(row.error == pytest.approx(0, abs=1e-3) for row in found.stages)
 
 
+def test_slices_that_begin_late_are_not_slow(tmp_path: Path) -> None:
+    """Two units work 30 ticks each; one begins 20 ticks later: the op took 30, and the rest is the hand-over's."""
+    work = problem(
+        run("both", held("hvx", 30, units=2), task="t"), on("hmx", "m", 5, task="t"), after="both>m", tick_us="1"
+    )
+    plan = solve(work, seed=1, time_limit_s=0.5).schedule
+    assert plan is not None
+    data = json.loads(written(plan, [rerun(plan)]))
+    head = next(record for record in data["records"] if record["op"] == "both")
+    data["workers"].append({"engine": "hvx", "unit": 1, "kind": "hvx", "dropped": 0})
+    late = head | {"worker": len(data["workers"]) - 1}
+    for record in (late, *(r for r in data["records"] if r["op"] == "m")):
+        record["start_ns"] += 20_000
+        record["end_ns"] += 20_000
+    data["workers"][head["worker"]] = {"engine": "hvx", "unit": 0, "kind": "hvx", "dropped": 0}
+    data["records"].append(late)
+    found = compare(plan, trace_of(tmp_path, json.dumps(data)))
+    (row,) = [row for row in found.stages if row.engine == "hvx"]
+    assert (row.median_us, row.error) == (30, 0)
+
+
 def test_transfers_seen_late_are_bounds(small: Schedule, tmp_path: Path) -> None:
     found = compare(small, trace_of(tmp_path, written(small, [rerun(small)], exact=False)))
     exact = {row.stage: row.exact for row in found.stages}
@@ -242,12 +263,12 @@ def test_ops_that_began_the_other_way_round(tmp_path: Path) -> None:
     plan = solve(work, seed=1, time_limit_s=1).schedule
     assert plan is not None
     data = json.loads(written(plan, [rerun(plan)]))
-    by_start = sorted(data["records"], key=lambda r: r["start"])
-    assert by_start[0]["start"] == by_start[1]["start"] < by_start[2]["start"]
+    by_start = sorted(data["records"], key=lambda r: r["start_ns"])
+    assert by_start[0]["start_ns"] == by_start[1]["start_ns"] < by_start[2]["start_ns"]
     late, early = by_start[2], by_start[1]
-    origin = by_start[0]["start"]
-    late["start"], late["end"] = origin + 1000, late["end"] - late["start"] + origin + 1000
-    early["start"], early["end"] = origin + 5000, early["end"] + 5000
+    origin = by_start[0]["start_ns"]
+    late["start_ns"], late["end_ns"] = origin + 1000, late["end_ns"] - late["start_ns"] + origin + 1000
+    early["start_ns"], early["end_ns"] = origin + 5000, early["end_ns"] + 5000
     found = compare(plan, trace_of(tmp_path, json.dumps(data)))
     assert [(row.engine, row.pairs) for row in found.inversions] == [("hvx", 1)]
     assert found.inversions[0].example == (early["op"], late["op"])

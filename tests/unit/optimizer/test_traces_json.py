@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from traces import LWP, chrome, optrace, qhas, qnn_csv, records, runtrace
+from traces import LWP, chrome, optrace, qhas, qnn_csv, records, run_chrome, runtrace
 from unit.small import move, on, problem
 
 from hexloom import InvalidInputError, solve
@@ -142,7 +142,7 @@ def test_constants_that_are_no_numbers(tmp_path: Path) -> None:
         ('{"entries": 7}', "entries is no array"),
         ('{"entries": []}', "no entries"),
         ('{"schema": "hexloom.trace/1", "records": 1}', "records is no array"),
-        ('{"schema": "hexloom.trace/1", "clock": "days"}', "clock unit 'days'"),
+        ('{"schema": "hexloom.trace/1", "clock": "days"}', "clock 'days'"),
         ('{"header": {"artifact_type": "QHAS"}}', "no object 'data'"),
         ('{"header": {"artifact_type": "QHAS"}, "data": {}}', "neither threads nor ops"),
         ("PK\x03\x04zip", "zip archive"),
@@ -269,22 +269,28 @@ def test_lwp_closes_what_was_left_open(tmp_path: Path) -> None:
 
 
 def test_records_of_the_runtime(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path, records())
-    assert (trace.clock, trace.khz, warnings(trace)) == ("cycles", 1_943_600, {})
-    assert [(e.name, e.kind, e.engine, e.start, e.end, e.batch) for e in trace][:3] == [
-        ("load.0", "issue", "hvx", 0, 10, 0),
-        ("load.0", "transfer", "dma", 10, 900, 0),
-        ("mm.0", "work", "hmx", 950, 2000, 0),
-    ]
-    assert trace.meta["schedule"] == "0" * 16
-    data = json.loads(records()) | {"dropped": [0, 3, 4]}
+    for text in (records(), run_chrome()):
+        trace = trace_of(tmp_path, text)
+        assert (trace.form, trace.clock, warnings(trace)) == ("hexloom.trace/1", "ns", {})
+        assert [(e.name, e.kind, e.engine, e.lane, e.start, e.end, e.batch) for e in trace][2:] == [
+            ("mm.0", "work", "hmx", "hmx[0]", 950, 2000, 0),
+            ("load.0", "issue", "hvx", "hvx[0]", 5000, 5010, 1),
+            ("load.0", "wait", "hvx", "hvx[0]", 5010, 5900, 1),
+            ("mm.0", "work", "hmx", "hmx[0]", 5950, 7000, 1),
+        ]
+    data = json.loads(records())
+    assert trace_of(tmp_path, data).meta["schedule_hash"] == "0" * 16
+    data["workers"][0]["dropped"] = 7
+    data["records"] += [{"op": "x", "start_ns": 1}, 7, {"op": "y", "start_ns": 9, "end_ns": 8}]
     data["records"] += [
-        {"op": "x", "start": 1},
-        7,
-        {"op": "y", "start": 9, "end": 8},
-        {"op": "z", "start": 1.5, "end": 2},
+        {"op": "z", "start_ns": 1.5, "end_ns": 2},
+        {"op": "w", "start_ns": 1, "end_ns": 2, "phase": "?"},
     ]
-    assert warnings(trace_of(tmp_path, data)) == {"malformed": 3, "rejected": 1, "dropped": 7}
+    assert warnings(trace_of(tmp_path, data)) == {"malformed": 4, "rejected": 1, "dropped": 7}
+    data = json.loads(records()) | {"clock": {"unit": "cycles", "mhz": 1943.6}}
+    data["records"] = [{"op": "a", "worker": 9, "start": 5, "end": 7}]
+    trace = trace_of(tmp_path, {key: data[key] for key in ("schema", "clock", "workers", "records")})
+    assert (trace.clock, trace.khz, trace[0].engine, trace[0].ticks) == ("cycles", 1_943_600, "thread", 2)
 
 
 def test_our_own_timeline_is_read_back(tmp_path: Path) -> None:
