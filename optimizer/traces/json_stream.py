@@ -7,6 +7,7 @@ else is cut or malformed is an error that says where.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hexloom.optimizer.errors import InvalidInputError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from hexloom.optimizer.traces.source import Source
 
 SPACE = " \t\r\n"
+NO_SPACE = re.compile(r"[^ \t\r\n]")
 LONGEST_RECORD = 1 << 24
 """Characters of one record of a stream."""
 
@@ -204,12 +206,11 @@ class Records:
     def _peek(self) -> str:
         """Return the next character that is no space, "" at the end of the file."""
         while True:
-            buffer, at = self._buffer, self._at
-            while at < len(buffer) and buffer[at] in SPACE:
-                at += 1
-            self._at = at
-            if at < len(buffer):
-                return buffer[at]
+            found = NO_SPACE.search(self._buffer, self._at)
+            if found is not None:
+                self._at = found.start()
+                return found[0]
+            self._at = len(self._buffer)
             if not self._read(1):
                 return ""
 

@@ -41,6 +41,9 @@ COLD = Fraction(3, 2)
 MOST_BESIDE = 24
 """Engines up to which all pairs are looked at."""
 
+MOST_CLASSES = 5000
+"""Classes that a summary holds, those of the largest sums."""
+
 MOST_OPS = 1000
 """Ops that a summary holds, the longest first."""
 
@@ -382,9 +385,11 @@ def _classes(rows: _Rows) -> tuple[ClassRow, ...]:
     of = rows.of
     kept = np.flatnonzero(of.kind != KINDS.index("batch"))
     keys = rows.row[kept] * (int(of.name.max(initial=0)) + 1) + of.name[kept]
+    by_key = [kept[places] for _, places in groups(keys)]
+    if len(by_key) > MOST_CLASSES:
+        by_key = sorted(by_key, key=lambda mine: -float(of.ticks[mine].sum(dtype=float)))[:MOST_CLASSES]
     found = []
-    for _, places in groups(keys):
-        mine = kept[places]
+    for mine in by_key:
         name, engine = rows.trace.text(int(of.name[mine[0]])), rows.names[int(rows.row[mine[0]])]
         found.append(_class(name, engine, of.ticks[mine]))
     return tuple(sorted(found, key=lambda row: (-row.total_ticks, row.name, row.engine)))
