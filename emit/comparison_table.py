@@ -39,7 +39,7 @@ def comparison_table(found: Comparison, source: str) -> Iterator[Text]:
     if found.gain is not None and found.measured_gain is not None:
         yield _parts(found, at)
     yield _stages(found)
-    yield _engines(found, at)
+    yield _engines(found)
     if found.bubbles:
         yield _bubbles(found, at)
     for inversion in found.inversions:
@@ -126,8 +126,7 @@ def _share(of: Pair, whole: Pair) -> list[str]:
     return [f"{float(Fraction(part) / all_of):.1%}" if all_of else "" for part, all_of in sides]
 
 
-def _engines(found: Comparison, at: _Times) -> Text:
-    del at
+def _engines(found: Comparison) -> Text:
     lines = []
     for row in found.engines:
         flight = [

@@ -104,7 +104,7 @@ class _Comparer:
                 runs=len(self.matched.runs),
                 run=self.run.batch,
             ),
-            stages=self._stages(lengths, explained),
+            stages=self._stages(lengths),
             engines=self._engines(),
             overlaps=self._overlaps(),
             bubbles=self._bubbles(slower),
@@ -163,7 +163,7 @@ class _Comparer:
 
     # --- stages
 
-    def _stages(self, lengths: Mapping[str, Lengths], explained: Fraction) -> tuple[StageRow, ...]:
+    def _stages(self, lengths: Mapping[str, Lengths]) -> tuple[StageRow, ...]:
         groups: dict[tuple[str, str, str], list[str]] = {}
         for op in self.problem.ops:
             groups.setdefault((op.task, op.stage or op.name, _engine_of(self.modes[op.name])), []).append(op.name)
@@ -179,7 +179,6 @@ class _Comparer:
                 only = {**known, **{name: lengths[name] for name in seen if name in self.run.times}}
                 effect = replayed(self.schedule, self.modes, only) - self.schedule.makespan
             found.append(self._stage(task, stage, engine, seen, effect))
-        del explained
         return tuple(sorted(found, key=lambda row: (-abs(row.makespan_effect_us), row.task, row.stage)))
 
     def _stage(self, task: str, stage: str, engine: str, names: Sequence[str], effect: Fraction) -> StageRow:
