@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from hexloom.optimizer.pipeline.model import Pipeline
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result, solve
+    from hexloom.optimizer.traces.compare import compare
+    from hexloom.optimizer.traces.comparison import Comparison
+    from hexloom.optimizer.traces.importer import read_trace
+    from hexloom.optimizer.traces.summary import TraceSummary, summarize
+    from hexloom.optimizer.traces.trace import Trace
     from hexloom.optimizer.tune.report import Tuned
     from hexloom.optimizer.tune.search import TuneResult, tune
     from hexloom.optimizer.what_if import WhatIf, what_if
@@ -28,6 +33,7 @@ __version__ = version("hexloom")
 
 __all__ = [
     "Buffer",
+    "Comparison",
     "HexloomError",
     "InvalidInputError",
     "Machine",
@@ -37,6 +43,8 @@ __all__ = [
     "Problem",
     "Result",
     "Schedule",
+    "Trace",
+    "TraceSummary",
     "TuneResult",
     "Tuned",
     "WhatIf",
@@ -45,17 +53,21 @@ __all__ = [
     "check_periodic_schedule",
     "check_pipeline",
     "check_schedule",
+    "compare",
     "list_hw",
     "load_hw",
     "pack",
+    "read_trace",
     "solve",
     "solve_periodic",
+    "summarize",
     "tune",
     "what_if",
 ]
 
 _HOMES = {
     "Buffer": "hexloom.formulations.problem",
+    "Comparison": "hexloom.optimizer.traces.comparison",
     "HexloomError": "hexloom.optimizer.errors",
     "InvalidInputError": "hexloom.optimizer.errors",
     "Machine": "hexloom.hwmodels",
@@ -65,6 +77,8 @@ _HOMES = {
     "Problem": "hexloom.formulations.problem",
     "Result": "hexloom.optimizer.solve",
     "Schedule": "hexloom.optimizer.schedule",
+    "Trace": "hexloom.optimizer.traces.trace",
+    "TraceSummary": "hexloom.optimizer.traces.summary",
     "TuneResult": "hexloom.optimizer.tune.search",
     "Tuned": "hexloom.optimizer.tune.report",
     "WhatIf": "hexloom.optimizer.what_if",
@@ -72,11 +86,14 @@ _HOMES = {
     "check_periodic_schedule": "hexloom.optimizer.periodic.check",
     "check_pipeline": "hexloom.optimizer.pipeline.decide",
     "check_schedule": "hexloom.optimizer.check",
+    "compare": "hexloom.optimizer.traces.compare",
     "list_hw": "hexloom.hwmodels",
     "load_hw": "hexloom.hwmodels",
     "pack": "hexloom.optimizer.pack",
+    "read_trace": "hexloom.optimizer.traces.importer",
     "solve": "hexloom.optimizer.solve",
     "solve_periodic": "hexloom.optimizer.periodic.solve",
+    "summarize": "hexloom.optimizer.traces.summary",
     "tune": "hexloom.optimizer.tune.search",
     "what_if": "hexloom.optimizer.what_if",
 }

@@ -16,7 +16,9 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from hexloom import __version__
+from hexloom.calibrate_command import calibrate_command
 from hexloom.catalogues import hw_app, kernels_app
+from hexloom.compare_command import compare_command
 from hexloom.emit.files import check_stem, table_stem, table_texts, write_emission, write_texts
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.kit import write_kit
@@ -55,6 +57,8 @@ app.add_typer(hw_app, name="hw")
 app.add_typer(kernels_app, name="kernels")
 app.command("tune")(tune_command)
 app.command("run")(run_command)
+app.command("compare")(compare_command)
+app.command("calibrate")(calibrate_command)
 
 INTERRUPTED = 130
 """What typer returns for Ctrl-C."""

@@ -11,6 +11,8 @@ from hexloom.optimizer.measured import Measured
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.schedule import Schedule
+from hexloom.optimizer.traces.comparison import Comparison
+from hexloom.optimizer.traces.summary import TraceSummary
 from hexloom.optimizer.what_if import WhatIf
 from hexloom.optimizer.workload import Workload
 
@@ -26,6 +28,8 @@ FILES: dict[str, type[BaseModel]] = {
     "what_if": WhatIf,
     "pipeline": Pipeline,
     "trace": Measured,
+    "comparison": Comparison,
+    "trace_summary": TraceSummary,
 }
 
 

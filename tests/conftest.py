@@ -54,3 +54,11 @@ def host_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Host]:
         return known[how]
 
     return one
+
+
+def shared_traces() -> Path:
+    """Return the folder of third-party traces; the test is skipped where there is none."""
+    folder = Path(__file__).resolve().parents[1].parent / "shared" / "traces"
+    if not folder.is_dir():
+        pytest.skip("shared traces are not beside this repository")
+    return folder

@@ -18,6 +18,7 @@ from hexloom import InvalidInputError, Workload, solve, what_if
 from hexloom.emit.files import write_tables
 from hexloom.formulations.problem import Engine, Mode, Op, Precedence, Problem, Use
 from hexloom.hwmodels import load_hw
+from hexloom.optimizer.traces.deviation import deviation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,3 +237,17 @@ int main(void) {
     ):
         assert part in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_perf_12_a_hot_chip_is_not_the_model(case: Case) -> None:
+    data = case("PERF-12")
+    cold, hot = data["runs"]
+    clock = round(cold["cycles"] * 1000 / cold["usec"])
+    first = deviation(data["predicted_cycles"], clock, cold["cycles"], cold["usec"])
+    second = deviation(data["predicted_cycles"], clock, hot["cycles"], hot["usec"])
+    assert first.cycles == second.cycles == 0.0
+    assert (round(first.khz / 1000, 1), round(second.khz / 1000, 1)) == (2109.7, 1901.1)
+    assert first.text == "as predicted"
+    assert f"{second.clock:+.1%}" == "-9.9%"
+    assert second.text == "cycles as predicted; the clock ran at 1,901.1 MHz (-9.9%): not the model"
+    assert f"{second.time:+.1%}" == "+11.0%"

@@ -1,0 +1,281 @@
+"""A machine file from measured runs: the numbers that the data determine, with their spread, and no others."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+
+from hexloom.formulations.problem import Frozen
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.traces.class_rates import class_rates
+from hexloom.optimizer.traces.fit import fit
+from hexloom.optimizer.traces.observe import Observations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from hexloom.hwmodels import Machine
+    from hexloom.optimizer.schedule import Schedule
+    from hexloom.optimizer.traces.trace import Trace
+    from hexloom.optimizer.workload import Workload
+
+FITTED_SECTIONS = ("rates", "dma", "l2", "ddr", "overheads")
+NOT_FITTED = {
+    "dma.ring_depth", "dma.row_field_bits", "dma.length_field_bits", "dma.descriptor_align_bytes",
+}  # fmt: skip
+CAPACITIES = {"ddr.total_gb_s", "dma.pipe_read_gb_s", "dma.pipe_write_gb_s", "l2.read_gb_s", "l2.write_gb_s"}
+"""Numbers that act only where they are full."""
+
+SMALL_US = 0.25
+"""What an overhead of 0 is thought of as where a logarithm of it is needed, in microseconds."""
+
+LEAST_PHASES = 8
+FACTORS = 8.0
+"""How far a number may move from the machine file, either way."""
+
+TELLS = {
+    "rates": "a run of a kernel that uses it, where neither DDR nor L2 limits it",
+    "dma.queue_rate_gb_s": "one transfer at a time on one queue, with rows of at least two lengths",
+    "dma.row_ns": "one transfer at a time on one queue, with rows of at least two lengths",
+    "dma.pipe_read_gb_s": "loads on all queues at once, alone on the machine",
+    "dma.pipe_write_gb_s": "stores on all queues at once, alone on the machine",
+    "l2": "vector work that streams through L2 on all contexts, with nothing else on DDR",
+    "ddr": "transfers and vector work through L2 at once, until DDR is full",
+    "dma": "transfers with nothing else on the machine",
+    "overheads": "the same op with its work split into pieces of at least two sizes",
+}
+"""Which run would tell a number that these do not, by its name or section."""
+
+
+class FittedRow(Frozen):
+    """A number that the data determine; the interval is two standard errors either way."""
+
+    name: str
+    unit: str
+    before: float
+    value: float
+    low: float
+    high: float
+
+
+class OpenRow(Frozen):
+    """A number that they do not, and which run would tell it; ``matters`` says whether it plays a part in these."""
+
+    name: str
+    matters: bool
+    reason: str
+    run: str
+
+
+class Calibration(Frozen):
+    """What was learnt.
+
+    Median errors are of work and flights: ``before`` with the old file, ``unseen`` with numbers fitted to the other
+    half of the ops; ``spread`` is how much phases of one stage usually scatter around the fit.
+    """
+
+    machine: str
+    phases: int
+    runs: int
+    before: float
+    spread: float
+    unseen: float
+    fitted: tuple[FittedRow, ...]
+    open: tuple[OpenRow, ...]
+
+
+class Calibrator:
+    """Fits a machine to the runs of schedules of workloads."""
+
+    def __init__(self, machine: Machine, seen: Sequence[Observations]) -> None:
+        self.machine, self.seen = machine, list(seen)
+        self.measured = np.concatenate([one.measured for one in self.seen]) if self.seen else np.empty(0)
+        if len(self.measured) < LEAST_PHASES:
+            raise InvalidInputError(f"{len(self.measured)} measured phases are too few to fit anything; run more ops")
+        self.known = {
+            name: quantity
+            for name, quantity in machine.quantities()
+            if name.partition(".")[0] in FITTED_SECTIONS and name not in NOT_FITTED
+        }
+
+    def result(self) -> tuple[Calibration, Machine]:
+        """Return what was learnt, and the machine with it.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is too little to fit.
+        """
+        names = self._that_matter()
+        start = np.zeros(len(names))
+        before = self._residuals({})
+        capacities = [k for k, name in enumerate(names) if name in CAPACITIES]
+        found = fit(
+            lambda point: self._residuals(self._values(names, point)), start, self._groups(), self._halves(), capacities
+        )
+        long = np.array([phase.kind in ("work", "flight") for one in self.seen for phase in one.phases])
+        rows, left = [], []
+        for k, name in enumerate(names):
+            if found.determined[k]:
+                rows.append(self._fitted(name, float(found.point[k]), float(found.errors[k])))
+            else:
+                left.append(_open(name, matters=True))
+        left += [_open(name, matters=False) for name in self.known if name not in names]
+        report = Calibration(
+            machine=self.machine.name,
+            phases=len(self.measured),
+            runs=sum(len(one.runs) for one in self.seen),
+            before=float(np.median(np.abs(before[long]))),
+            spread=found.spread,
+            unseen=float(np.median(found.unseen[long])),
+            fitted=tuple(rows),
+            open=tuple(left),
+        )
+        source = f"fitted to {report.phases} phases of {report.runs} runs, {report.spread:.1%} scatter each"
+        return report, _rewritten(self.machine, rows, source)
+
+    def _groups(self) -> NDArray[np.int64]:
+        """Return a number for each phase: those of one kind and stage scatter alike."""
+        names = [f"{phase.kind} {one.stages[phase.op]}" for one in self.seen for phase in one.phases]
+        return np.unique(names, return_inverse=True)[1].astype(np.int64)
+
+    def _halves(self) -> NDArray[np.bool_]:
+        """Return which phases are of every other op."""
+        return np.array([sum(phase.op.encode()) % 2 == 0 for one in self.seen for phase in one.phases])
+
+    def _that_matter(self) -> list[str]:
+        """Return the numbers that change what any phase should take."""
+        base = self._residuals({})
+        found = []
+        for name in self.known:
+            for by in (0.3, -0.3) if name in CAPACITIES else (0.1,):
+                changed = self._residuals(self._values([name], np.array([by])))
+                if float(np.abs(changed - base).max()) > 1e-4:
+                    found.append(name)
+                    break
+        return found
+
+    def _values(self, names: Sequence[str], point: NDArray[np.float64]) -> dict[str, float]:
+        """Return numbers for a point: factors on what the file says, and on `SMALL_US` for overheads of nothing."""
+        found = {}
+        for name, x in zip(names, point, strict=True):
+            base = float(self.known[name].exact)
+            factor = math.exp(min(max(float(x), -math.log(FACTORS)), math.log(FACTORS)))
+            small = SMALL_US if name.startswith("overheads.") else 0.0
+            found[name] = max(0.0, (base + small) * factor - small)
+        return found
+
+    def _with(self, values: Mapping[str, float]) -> Machine:
+        return self.machine.with_values({name: _short(value) for name, value in values.items()})
+
+    def _residuals(self, values: Mapping[str, float]) -> NDArray[np.float64]:
+        """Return the logarithm of expected over measured for every phase; short ones count in absolute terms."""
+        machine = self._with(values) if values else self.machine
+        expected = np.concatenate([one.expected(machine) for one in self.seen])
+        return np.asarray(np.log((expected + SMALL_US / 50) / (self.measured + SMALL_US / 50)), dtype=np.float64)
+
+    def _fitted(self, name: str, x: float, error: float) -> FittedRow:
+        low, value, high = (self._values([name], np.array([x + d]))[name] for d in (-2 * error, 0.0, 2 * error))
+        quantity = self.known[name]
+        return FittedRow(name=name, unit=quantity.unit, before=float(quantity.exact), value=value, low=low, high=high)
+
+
+def _rewritten(machine: Machine, rows: Sequence[FittedRow], source: str) -> Machine:
+    """Return the machine with fitted numbers, each of which says what it rests on."""
+    data: dict[str, Any] = machine.model_dump(mode="json", by_alias=True)
+    for row in rows:
+        section, _, key = row.name.partition(".")
+        value = _short(row.value)
+        data[section][key] |= {
+            "value": value,
+            "range": [min(_short(row.low), value), max(_short(row.high), value)],
+            "confidence": "measured",
+            "source": source,
+        }
+    data["name"] = f"{machine.name}-calibrated"
+    return type(machine).model_validate(data)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _open(name: str, *, matters: bool) -> OpenRow:
+    reason = "its effect cannot be told from that of others, or is too small" if matters else "it plays no part here"
+    return OpenRow(name=name, matters=matters, reason=reason, run=TELLS.get(name, TELLS[name.partition(".")[0]]))
+
+
+def calibrate(
+    machine: Machine, runs: Sequence[tuple[Workload, Schedule, Sequence[Trace]]], *, khz: int | None = None
+) -> tuple[Calibration, Machine]:
+    """Fit ``machine`` to measured runs of schedules; returns what was learnt, and the machine with it.
+
+    Parameters
+    ----------
+    machine
+        Where the fit begins; what the runs cannot tell stays as it is there.
+    runs
+        For each schedule the workload that it was solved for, itself, and the traces of its runs.
+    khz
+        Clock of traces in cycles that do not state one.
+
+    Raises
+    ------
+    InvalidInputError
+        If a trace is not of its schedule, or there is too little to fit.
+    """
+    seen = [Observations(workload, schedule, traces, khz) for workload, schedule, traces in runs]
+    return Calibrator(machine, seen).result()
+
+
+def calibrate_classes(machine: Machine, traces: Sequence[Trace]) -> tuple[Calibration, Machine]:
+    """Fit the rates of ``machine`` to op traces of ggml-hexagon; returns what was learnt, and the machine with it.
+
+    Raises
+    ------
+    InvalidInputError
+        If a trace is no log of ggml-hexagon, or says nothing of any rate.
+    """
+    known = dict(machine.quantities())
+    rates = [rate for rate in class_rates(traces, machine) if rate.name in known]
+    if not rates:
+        raise InvalidInputError(
+            "no matmul of these logs has events of threads; record them with GGML_HEXAGON_PROFILE=3"
+        )
+    rows, left, before, unseen = [], [], [], []
+    for rate in rates:
+        quantity = known[rate.name]
+        if rate.refused:
+            left.append(OpenRow(name=rate.name, matters=True, reason=rate.refused, run=TELLS["rates"]))
+            continue
+        error = rate.spread / math.sqrt(len(rate.values))
+        low, high = rate.value * (1 - 2 * error), rate.value * (1 + 2 * error)
+        was = float(quantity.exact)
+        rows.append(FittedRow(name=rate.name, unit=quantity.unit, before=was, value=rate.value, low=low, high=high))
+        values = np.array(rate.values)
+        before += np.abs(was / values - 1).tolist()
+        for half in (values[::2], values[1::2]):
+            other = values[1::2] if half is values[::2] else values[::2]
+            unseen += np.abs(np.median(half if len(half) else values) / (other if len(other) else values) - 1).tolist()
+    report = Calibration(
+        machine=machine.name,
+        phases=sum(len(rate.values) for rate in rates),
+        runs=sum(trace.batches for trace in traces),
+        before=float(np.median(before)) if before else 0.0,
+        spread=float(np.median([rate.spread for rate in rates if not rate.refused])) if rows else 0.0,
+        unseen=float(np.median(unseen)) if unseen else 0.0,
+        fitted=tuple(rows),
+        open=tuple(left),
+    )
+    return report, _rewritten(machine, rows, f"middle of {report.phases} op records of ggml-hexagon")
+
+
+def machine_yaml(machine: Machine) -> str:
+    """Return the machine as a file that ``--hw`` reads."""
+    data = machine.model_dump(mode="json", by_alias=True)
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
