@@ -22,6 +22,8 @@ from hexloom.formulations.flat.verify import broken_rule
 from hexloom.formulations.greedy import list_from
 from hexloom.formulations.late_starts import late_starts
 from hexloom.formulations.limit import OPS_PER_SECOND, Budget
+from hexloom.formulations.line.search import OrderSearch
+from hexloom.formulations.line.tables import applies
 from hexloom.formulations.packing.fixed_times import pack
 from hexloom.formulations.scratch_state import ScratchState
 from hexloom.formulations.starts import due_policies
@@ -56,6 +58,12 @@ POLICIES, POLICY_SHARE = 36, 0.12
 
 INSURED, WITH_ADDRESSES = 2, 1
 """Of so many of them there is a plan by list scheduling with addresses, and the step that makes it."""
+
+HEADROOMS = (0.01, 0.0)
+"""Parts of the scratchpad that a search over orders leaves free, for the sake of addresses; tried in turn."""
+
+ORDER_SHARE, LIKELY = 0.3, 1.05
+"""Part of what is left for each such search; what it finds is given addresses up to this factor above the bound."""
 
 FIRST_SHARE = 0.8
 """Part of what is left for the addresses of one schedule."""
@@ -143,7 +151,7 @@ class WindowSearch:
         return makespan - self._lower <= self._enough_gap * makespan
 
     def _schedules(self) -> Iterator[FlatSolution]:
-        """Yield schedules that count bytes, the shortest first."""
+        """Yield schedules that count bytes: list schedules that are short enough, those of orders, then the others."""
         until = self.budget.left * (1 - POLICY_SHARE)
         modes = self.problem.fastest_modes
         found: list[Dispatch] = []
@@ -162,8 +170,19 @@ class WindowSearch:
             self.budget.spend(len(self.problem.ops) / OPS_PER_SECOND)
             if listed is not None:
                 self._judge(listed.decision)
+        yield from self._by_order()
         for counted in found:
             yield with_short_lives(self.problem, counted)
+
+    def _by_order(self) -> Iterator[FlatSolution]:
+        """Yield what is found by searches over orders, if it is close to the bound."""
+        for headroom in HEADROOMS if applies(self.problem) else ():
+            enough = self._lower * (1 + self._enough_gap)
+            spare = self.budget.left * (1 - ORDER_SHARE)
+            orders = OrderSearch(self.problem, self.bounds, self.budget, self.seed or 0, counted_schedule, headroom)
+            found = orders.run(spare, int(enough))
+            if found is not None and found.makespan <= LIKELY * self._lower:
+                yield found
 
     def place(self, times: FlatSolution, spare: float = 0.0) -> FlatSolution | None:
         """Return the schedule with addresses for all buffers, a little later where it must.
