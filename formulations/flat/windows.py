@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.dispatch import Dispatch
@@ -282,7 +282,7 @@ class WindowSearch:
         """Keep the plan with these times if it is better than the best: the solver is not believed."""
         if broken_rule(self.problem, times) is not None:
             return
-        for hold, late in ((False, False), (False, True), (True, True)):
+        for hold, late in product((False, True), repeat=2):
             decision = decision_of(self.problem, times, hold_transfers=hold, late_issues=late)
             if decision is None:
                 continue

@@ -53,11 +53,10 @@ class Changes:
 
     def look(self, line: Line) -> None:
         """Find out where the busiest engine waits."""
-        state = line.final
-        self._start = state.start
+        self._start = line.start
         self._stalls = []
         at = self._problem.entry_ticks
-        jobs = sorted((state.start[i], state.known[i]) for i in self._hot)
+        jobs = sorted((line.start[i], line.known[i]) for i in self._hot)
         for begin, end in jobs:
             if begin > at:
                 self._stalls.append((begin - at, begin))

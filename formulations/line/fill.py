@@ -19,8 +19,8 @@ def core_of(problem: Problem, tables: Tables) -> set[int]:
     return found or set(range(len(problem.ops)))
 
 
-def bundles_of(problem: Problem, tables: Tables, core: set[int]) -> list[list[int]]:
-    """Return the listed ops that are not in ``core``, in bundles: connected ops, and such beside them on other lanes.
+def bundles_of(problem: Problem, tables: Tables, core: set[int]) -> list[list[list[int]]]:
+    """Return the listed ops that are not in ``core``, in bundles: groups of connected ops, each on lanes of its own.
 
     The longest come first, so that those of a bundle last about as long.
     """
@@ -38,7 +38,7 @@ def bundles_of(problem: Problem, tables: Tables, core: set[int]) -> list[list[in
         lanes = _lanes(tables, group, taken[k])
         taken[k] |= lanes
         bundles[k].append(group)
-    return [_side_by_side(of) for of in bundles]
+    return bundles
 
 
 def _lanes(tables: Tables, group: Sequence[int], but: set[int] | None = None) -> set[int]:
@@ -51,6 +51,6 @@ def _lanes(tables: Tables, group: Sequence[int], but: set[int] | None = None) ->
     return found
 
 
-def _side_by_side(groups: Sequence[Sequence[int]]) -> list[int]:
+def side_by_side(groups: Sequence[Sequence[int]]) -> list[int]:
     """Return the first ops of all groups, then the second ones, and so on."""
     return [of[k] for k in range(max(map(len, groups))) for of in groups if k < len(of)]

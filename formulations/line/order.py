@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.line.tables import Tables
 
+    _Kept = tuple[State, int]
+
 STRIDE = 4
 """Ops from one state that is remembered to the next."""
 
@@ -57,58 +59,97 @@ def ended(state: State) -> bool:
 
 
 class Line:
-    """An order, its schedule, and states on the way to it; ``end`` is the makespan."""
+    """An order and its schedule: when its ops start, and its makespan ``end``, of whoever was taken over last.
+
+    States on the way are remembered, to begin with the one before a change. What is taken over by `keep` is a guess
+    from where all is as it was before, only later or earlier: then that part moves as one. `set` makes sure.
+    """
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.order: list[int] = []
-        self.final = State(tables)
+        self.start: list[int] = []
+        self.known: list[int] = []
+        self.units: dict[tuple[int, int], tuple[int, ...]] = {}
+        self.moved: list[int] = []
         self.end = 0
+        self.sure = True
         self.placed = 0
         """Ops placed so far, in all that was tried: a measure of work."""
-        self._states = [State(tables)]
+        self._states: list[_Kept] = [(State(tables), 0)]
+        self._tried: tuple[list[int], int, list[_Kept], State, int, int] | None = None
 
-    def set(self, order: Sequence[int], first: int = 0, limit: int | None = None) -> bool:
-        """Take over an order, equal to the present one before place ``first``, if it leads to at most ``limit``."""
-        begin = min(first // STRIDE, len(self._states) - 1)
-        states = self._states[: begin + 1]
-        state = states[-1].copy()
-        for k in range(begin * STRIDE, len(order)):
-            if k % STRIDE == 0 and k > begin * STRIDE:
-                states.append(state.copy())
+    def set(self, order: Sequence[int]) -> bool:
+        """Take over an order if it leads to a schedule."""
+        state = State(self.tables)
+        states: list[_Kept] = []
+        for k in range(len(order)):
+            if k % STRIDE == 0:
+                states.append((state.copy(), 0))
             if not advance(state, order, k):
                 return False
-        self.placed += len(order) - begin * STRIDE
-        if not ended(state) or (limit is not None and state.end > limit):
+        self.placed += len(order)
+        if not ended(state):
             return False
-        self.order, self._states, self.final, self.end = list(order), states, state, state.end
+        self.order, self._states, self.end, self.sure = list(order), states, state.end, True
+        self.start, self.moved, self.known, self.units = state.start, state.moved, state.known, state.units
         return True
 
-    def tried(self, order: Sequence[int], first: int, last: int, limit: int | None, more: int = 0) -> int | None:
+    def tried(self, order: list[int], first: int, last: int, limit: int | None, more: int = 0) -> int | None:
         """Return the makespan that a changed order leads to, or None if it is above ``limit``; a guess, mostly right.
 
         The orders are equal before place ``first``; what follows place ``last`` is what was there, ``more`` places
-        earlier. As soon as all is as it was at that place, only later or earlier, the rest is taken to move as one.
+        earlier.
         """
         begin = min(first // STRIDE, len(self._states) - 1)
-        state = self._states[begin].copy()
+        state = self._at(begin)
+        states: list[_Kept] = []
         spare = None if limit is None else limit - self.end
+        self._tried = None
         for k in range(begin * STRIDE, len(order)):
+            if k % STRIDE == 0:
+                states.append((state.copy(), 0))
             if not advance(state, order, k):
                 return None
             self.placed += 1
             if limit is not None and state.end > limit:
                 return None
             there = k + 1 - more
-            if k < last or there % STRIDE or there // STRIDE >= len(self._states):
+            if k + 1 < last or there % STRIDE or there // STRIDE >= len(self._states):
                 continue
-            other = self._states[there // STRIDE]
+            other, offset = self._states[there // STRIDE]
             shift = state.moved_from(other)
             if shift is not None:
-                end = max(state.end, self.end + shift)
-                return end if limit is None or end <= limit else None
-            if spare is not None and min(a - b for a, b in zip(state.front, other.front, strict=True)) > spare:
+                end = max(state.end, self.end + shift - offset)
+                if limit is not None and end > limit:
+                    return None
+                self._tried = order, begin, states, state, there // STRIDE, shift - offset
+                return end
+            least = min(a - b for a, b in zip(state.front, other.front, strict=True)) - offset
+            if spare is not None and least > spare:
                 return None
         if not ended(state) or (limit is not None and state.end > limit):
             return None
+        self._tried = order, begin, states, state, len(self._states), 0
         return state.end
+
+    def keep(self) -> None:
+        """Take over what was tried last, which must have led to a schedule, and no more places than there were."""
+        assert self._tried is not None
+        order, begin, states, state, there, shift = self._tried
+        rest = [(other, offset + shift) for other, offset in self._states[there:]]
+        self._states = [*self._states[:begin], *states, *rest]
+        old = self.start
+        self.start = [at if at >= 0 else old[i] + shift for i, at in enumerate(state.start)]
+        old = self.known
+        self.known = [at if at >= 0 else old[i] + shift for i, at in enumerate(state.known)]
+        self.end = max(state.end, self.end + shift) if rest or state.waiting or min(state.start) < 0 else state.end
+        self.order, self.sure, self._tried = order, False, None
+
+    def _at(self, place: int) -> State:
+        """Return a remembered state, to go on from."""
+        state, offset = self._states[place]
+        state = state.copy()
+        if offset:
+            state.shift(offset)
+        return state

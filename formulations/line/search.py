@@ -16,7 +16,7 @@ from hexloom.formulations.flat.cut import named_units
 from hexloom.formulations.flat.model import FlatSolution
 from hexloom.formulations.late_starts import late_starts
 from hexloom.formulations.line.changes import Changes
-from hexloom.formulations.line.fill import bundles_of, core_of
+from hexloom.formulations.line.fill import bundles_of, core_of, side_by_side
 from hexloom.formulations.line.order import Line
 from hexloom.formulations.line.tables import tables_of
 from hexloom.formulations.starts import due_policies
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from hexloom.formulations.policy import Policy
     from hexloom.formulations.problem import Problem
 
-PLACED_PER_SECOND = 30_000
+PLACED_PER_SECOND = 20_000
 """Deterministic work of one second: ops placed."""
 
 POLICIES = 12
 """Policies whose schedules of the core give an order to begin with."""
 
-SPOTS = 48
-"""Places at which a bundle is tried."""
+SPOTS = 40
+"""Places at which a bundle is tried, and once more so many around the best of them."""
 
 MEMORY = 40
 """A change may be as bad as what was there so many changes ago."""
@@ -77,8 +77,7 @@ class OrderSearch:
         for bundle in bundles_of(self.problem, self.tables, core):
             if not self._insert(bundle):
                 return None
-        best = self._improve(spare, enough)
-        return None if best is None else self._solution(best)
+        return self._solution(self._improve(spare, enough))
 
     def _pay(self) -> None:
         self._budget.spend((self.line.placed - self._paid) / PLACED_PER_SECOND)
@@ -108,60 +107,76 @@ class OrderSearch:
                 break
         return best is not None and self.line.set(best)
 
-    def _insert(self, bundle: Sequence[int]) -> bool:
-        """Put a bundle where it delays the end least, of some places over the whole order."""
+    def _insert(self, groups: Sequence[Sequence[int]]) -> bool:
+        """Put a bundle where it delays the end least; each half of it where it does, if that is better."""
+        before, end = self.line.order, self.line.end
+        if not self._insert_ops(side_by_side(groups)):
+            return False
+        if len(groups) == 1 or self.line.end == end:
+            return True
+        whole, end = self.line.order, self.line.end
+        half = len(groups) // 2
+        if not self.line.set(before) or not self._insert(groups[:half]) or not self._insert(groups[half:]):
+            return self.line.set(whole)
+        return self.line.end < end or self.line.set(whole)
+
+    def _insert_ops(self, bundle: Sequence[int]) -> bool:
+        """Put ops, one after the other, where they delay the end least, of some places over the whole order."""
         order = self.line.order
-        count = min(SPOTS, len(order) + 1)
-        spots = sorted({len(order) * k // max(1, count - 1) for k in range(count)})
+        step = max(1, len(order) // SPOTS)
         found: list[tuple[int, int]] = []
         limit: int | None = None
-        for at in spots:
-            end = self.line.tried([*order[:at], *bundle, *order[at:]], at, at + len(bundle), limit, len(bundle))
-            if end is not None and (limit is None or end < limit):
-                found.append((end, at))
-                limit = end
+        tried: set[int] = set()
+        for spots in (range(0, len(order) + 1, step), None):
+            around = found[-1][1] if found else len(order)
+            for at in spots or range(max(0, around - step + 1), min(len(order) + 1, around + step)):
+                if at in tried:
+                    continue
+                tried.add(at)
+                end = self.line.tried([*order[:at], *bundle, *order[at:]], at, at + len(bundle), limit, len(bundle))
+                if end is not None and (limit is None or end < limit):
+                    found.append((end, at))
+                    limit = end
         self._pay()
-        for _, at in sorted(found):
-            if self.line.set([*order[:at], *bundle, *order[at:]], at):
-                return True
-        return self.line.set([*order, *bundle], len(order))
+        return any(self.line.set([*order[:at], *bundle, *order[at:]]) for _, at in sorted(found)) or self.line.set(
+            [*order, *bundle]
+        )
 
-    def _improve(self, spare: float, enough: int) -> tuple[list[int], int] | None:
+    def _improve(self, spare: float, enough: int) -> list[int]:
         """Change the order as long as there is time; accept what is not worse than some changes ago."""
         line = self.line
-        best = line.order, line.end
+        best, least = line.order, line.end
         changes = Changes(self.problem, self.tables, self._random)
         changes.look(line)
         memory = [line.end] * MEMORY
         tries = 0
-        while best[1] > enough:
+        while least > enough:
             tries += 1
             if tries % CHECKED == 0:
                 self._pay()
                 if self._budget.left <= spare:
                     break
             change = changes.draw(line.order)
-            if change is None:
-                continue
-            order, first, last = change
-            limit = max(line.end, memory[tries % MEMORY])
-            end = line.tried(order, first, last, limit)
-            if end is not None and line.set(order, first, limit):
-                changes.look(line)
-                if line.end < best[1]:
-                    best = line.order, line.end
+            if change is not None:
+                limit = max(line.end, memory[tries % MEMORY])
+                end = line.tried(*change, limit)
+                if end is not None:
+                    line.keep()
+                    if end < least and line.set(line.order) and line.end < least:
+                        best, least = line.order, line.end
+                    changes.look(line)
             memory[tries % MEMORY] = line.end
         return best
 
-    def _solution(self, best: tuple[list[int], int]) -> FlatSolution:
+    def _solution(self, best: Sequence[int]) -> FlatSolution:
         """Return the times that an order leads to, with lives of buffers as short as it leaves them."""
-        self.line.set(best[0])
-        state, tables = self.line.final, self.tables
+        self.line.set(best)
+        line, tables = self.line, self.tables
         units = [tuple(self._named(i)) for i in range(len(self.problem.ops))]
-        times = tuple(state.start), tuple(state.moved), tuple(state.known)
+        times = tuple(line.start), tuple(line.moved), tuple(line.known)
         start, moved, known = late_starts(self.problem, tables.modes, units, times)
         return FlatSolution(
-            start, moved, known, tables.modes, named_units(self.problem, tables.modes, units), None, state.end
+            start, moved, known, tables.modes, named_units(self.problem, tables.modes, units), None, line.end
         )
 
     def _named(self, i: int) -> Iterator[tuple[int, ...]]:
@@ -172,5 +187,5 @@ class OrderSearch:
                 yield ()
                 continue
             first = self.tables.first_lane[use.engine]
-            lanes = self.line.final.units.get((i, k), held[k].lanes)
+            lanes = self.line.units.get((i, k), held[k].lanes)
             yield tuple(lane - first for lane in lanes)

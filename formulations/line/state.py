@@ -19,6 +19,9 @@ LOOK_BACK = 14
 KEPT = 64
 """So many transfers of a pipe are remembered."""
 
+RECENT = 4
+"""Of what is over so many instants of each lane, and transfers of each pipe, are looked at to find all as it was."""
+
 NEVER = 2**62
 
 Served = tuple[int, int, int, int]
@@ -81,34 +84,50 @@ class State:
         twin.times, twin.used, twin.end = self.times[:], self.used[:], self.end
         return twin
 
+    def shift(self, by: int) -> None:
+        """Move all times, also those long past: nobody looks at these again."""
+        for times in (self.start, self.moved, self.known):
+            times[:] = [at + by if at >= 0 else at for at in times]
+        self.front = [at + by for at in self.front]
+        self.times = [at + by for at in self.times]
+        self.edges = [[at + by for at in of] for of in self.edges]
+        self.pending = [[(at + by, i) for at, i in of] for of in self.pending]
+        self.unsent = [(at + by, i) for at, i in self.unsent]
+        self.served = [[(a + by, i, b + by, c + by) for a, i, b, c in of] for of in self.served]
+        self.end += by
+
     def put(self, i: int) -> bool:
         """Place op ``i``; False where something that it waits for is not placed, or its bytes are taken for good."""
         tables, front, known, pending = self.tables, self.front, self.known, self.pending
-        if not all(map(self.done.__getitem__, tables.waits[i])):
-            return False
-        lanes = self._lanes(i)
-        at = tables.problem.entry_ticks
-        for lane in lanes:
-            at = max(at, front[lane])
+        waits, done = tables.waits[i], self.done
+        for p in waits:
+            if not done[p]:
+                return False
+        lanes = tables.lanes_of[i] or self._choose(i)
+        at = self._free(lanes)
         if self.unsent:
             self._send(at)
         for lane in lanes:
             if pending[lane]:
                 self._observe(lane, front[lane])
-        for p in tables.waits[i]:
+        at = self._free(lanes)
+        for p in waits:
             if known[p] < 0:
                 self._await(p)
-            at = max(at, known[p])
-        for lane in lanes:
-            at = max(at, front[lane])
+                at = max(at, self._free(lanes))
+            if known[p] > at:
+                at = known[p]
         for p in tables.fetches[i]:
-            if not self.done[p] and not self._fetch(p, at):
-                return False
-            at = max(at, known[p])
+            if not done[p]:
+                if not self._fetch(p, at):
+                    return False
+                at = max(at, self._free(lanes))
+            if known[p] > at:
+                at = known[p]
         for lane in lanes:
             if pending[lane]:
                 self._observe(lane, at)
-            at = max(at, front[lane])
+                at = max(at, front[lane])
         begin = self._bring(i, at, lanes)
         if begin is None:
             return False
@@ -118,6 +137,13 @@ class State:
             self._work(i, begin)
         self._call_hot(i)
         return True
+
+    def _free(self, lanes: tuple[int, ...]) -> int:
+        at = self.tables.entry
+        for lane in lanes:
+            if self.front[lane] > at:
+                at = self.front[lane]
+        return at
 
     def _call_hot(self, i: int) -> None:
         """Let ops of the busiest engine wait for their turn once all that they need is placed."""
@@ -157,19 +183,24 @@ class State:
         for one, two in ((self.unsent, other.unsent), *zip(self.pending, other.pending, strict=True)):
             if [(at - shift, i) for at, i in one] != two:
                 return None
+        for mine, its in zip(self.edges, other.edges, strict=True):
+            if [at - shift for at in mine[-RECENT:]] != its[-RECENT:]:
+                return None
+        for served, past in zip(self.served, other.served, strict=True):
+            if [(at - shift, i, begin - shift) for at, i, begin, _ in served[-RECENT:]] != [
+                of[:3] for of in past[-RECENT:]
+            ]:
+                return None
         floor = min(front)
         k, m = bisect_right(self.times, floor) - 1, bisect_right(other.times, floor - shift) - 1
         if self.used[k:] != other.used[m:] or [at - shift for at in self.times[k + 1 :]] != other.times[m + 1 :]:
             return None
         return shift
 
-    def _lanes(self, i: int) -> tuple[int, ...]:
-        """Return the lanes of op ``i``; where it may choose, those that are free first."""
-        tables = self.tables
-        if tables.owner[i] >= 0:
-            return (tables.owner[i],)
+    def _choose(self, i: int) -> tuple[int, ...]:
+        """Return the lanes of an op that may choose: those that are free first."""
         found: tuple[int, ...] = ()
-        for hold in tables.holds[i]:
+        for hold in self.tables.holds[i]:
             lanes = hold.lanes
             if hold.count < len(lanes):
                 lanes = tuple(sorted(sorted(lanes, key=self.front.__getitem__)[: hold.count]))
@@ -181,12 +212,14 @@ class State:
         tables = self.tables
         end = at + tables.duration[i]
         self.start[i] = self.moved[i] = at
+        chosen = not tables.lanes_of[i]
         for hold in tables.holds[i]:
-            for lane in self.units.get((i, hold.use), hold.lanes):
+            for lane in self.units.get((i, hold.use), hold.lanes) if chosen else hold.lanes:
                 self._step(lane, at, at + hold.ticks)
         self.known[i] = end
         self.done[i] = 1
-        self.end = max(self.end, end)
+        if end > self.end:
+            self.end = end
         self._release(i)
         for s in tables.sends[i]:
             if all(map(self.done.__getitem__, tables.waits[s])):
@@ -315,12 +348,16 @@ class State:
             self._release(i)
 
     def _needs(self, i: int) -> int:
-        return sum(self.tables.size[b] for b in self.tables.buffers[i] if not self.born[b])
+        need = 0
+        for b in self.tables.buffers[i]:
+            if not self.born[b]:
+                need += self.tables.size[b]
+        return need
 
     def _bring(self, i: int, at: int, lanes: tuple[int, ...]) -> int | None:
         """Take the bytes that op ``i`` brings to life, at ``at`` or later; return when, or None."""
         need = self._needs(i)
-        if not need:
+        if need == 0:
             return at
         left, of = self.left, self.tables.buffers[i]
         dies = sum(self.tables.size[b] for b in of if left[b] == 1)
@@ -358,7 +395,11 @@ class State:
         for b in self.tables.buffers[i]:
             left[b] -= 1
             if left[b] == 0:
-                self._add(max(self.known[u] for u in self.tables.users[b]), -self.tables.size[b])
+                end = 0
+                for u in self.tables.users[b]:
+                    if self.known[u] > end:
+                        end = self.known[u]
+                self._add(end, -self.tables.size[b])
 
     def _add(self, at: int, size: int) -> None:
         """Change the bytes taken from ``at`` on."""

@@ -30,6 +30,7 @@ class Hold:
 @dataclass(frozen=True, slots=True)
 class Tables:
     """Per op of a problem in one mode each: who it holds, waits for and brings to life. A lane is a unit of an engine.
+    ``lanes_of`` is empty where an op may choose.
 
     Transfers that cost their owner nothing are not part of an order. Those that someone waits for are ``fetched`` by
     the first who does, as late as they do no harm; those that nobody waits for are ``sent`` at once. An op of the
@@ -43,6 +44,8 @@ class Tables:
     owners: frozenset[int]
     pipes: int
     holds: tuple[tuple[Hold, ...], ...]
+    lanes_of: tuple[tuple[int, ...], ...]
+    entry: int
     duration: tuple[int, ...]
     owner: tuple[int, ...]
     issue: tuple[int, ...]
@@ -112,6 +115,8 @@ def tables_of(problem: Problem, bounds: Bounds, headroom: float = 0.0) -> Tables
         owners=frozenset(lane[m.dma.owner_engine] + m.dma.owner_unit for m in modes if m.dma is not None),
         pipes=len(pipe),
         holds=holds,
+        lanes_of=tuple(_certain(of, m, lane) for of, m in zip(holds, modes, strict=True)),
+        entry=problem.entry_ticks,
         duration=tuple(m.duration_ticks if m.dma is None else m.latency_ticks for m in modes),
         owner=tuple(NOBODY if m.dma is None else lane[m.dma.owner_engine] + m.dma.owner_unit for m in modes),
         issue=tuple(0 if m.dma is None else m.dma.issue_ticks for m in modes),
@@ -133,6 +138,15 @@ def tables_of(problem: Problem, bounds: Bounds, headroom: float = 0.0) -> Tables
         users=tuple(tuple(dict.fromkeys(problem.op_index[name] for name in b.ops)) for b in problem.buffers),
         room=int(problem.scratchpad.available_bytes * (1 - headroom)),
     )
+
+
+def _certain(holds: tuple[Hold, ...], mode: Mode, first: dict[str, int]) -> tuple[int, ...]:
+    """Return the lanes of an op, or none where it may choose some."""
+    if mode.dma is not None:
+        return (first[mode.dma.owner_engine] + mode.dma.owner_unit,)
+    if any(hold.count < len(hold.lanes) for hold in holds):
+        return ()
+    return tuple(lane for hold in holds for lane in hold.lanes)
 
 
 def _holds(problem: Problem, mode: Mode, first: dict[str, int]) -> tuple[Hold, ...]:
