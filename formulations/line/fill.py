@@ -30,24 +30,25 @@ def bundles_of(problem: Problem, tables: Tables, core: set[int]) -> list[list[li
     bundles: list[list[list[int]]] = []
     taken: list[set[int]] = []
     for group in groups:
-        lanes = _lanes(tables, group)
-        k = next((k for k, of in enumerate(taken) if not of & lanes), len(taken))
+        fitting = ((k, _lanes(tables, group, of)) for k, of in enumerate([*taken, set[int]()]))
+        k, lanes = next((k, lanes) for k, lanes in fitting if lanes is not None)
         if k == len(taken):
             taken.append(set())
             bundles.append([])
-        lanes = _lanes(tables, group, taken[k])
         taken[k] |= lanes
         bundles[k].append(group)
     return bundles
 
 
-def _lanes(tables: Tables, group: Sequence[int], but: set[int] | None = None) -> set[int]:
-    """Return the lanes that a group holds; of those among which it may choose, the first that are not taken."""
+def _lanes(tables: Tables, group: Sequence[int], taken: set[int]) -> set[int] | None:
+    """Return the lanes that a group holds, the first that are not ``taken`` where it may choose; None if some are."""
     found: set[int] = set()
     for i in group:
         for hold in tables.holds[i]:
-            free = [lane for lane in hold.lanes if lane not in (but or ())]
-            found.update(free[: hold.count] if but is not None else hold.lanes if hold.count == len(hold.lanes) else ())
+            free = [lane for lane in hold.lanes if lane not in taken]
+            if len(free) < hold.count:
+                return None
+            found.update(free[: hold.count])
     return found
 
 

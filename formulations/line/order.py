@@ -20,13 +20,13 @@ STRIDE = 4
 def advance(state: State, order: Sequence[int], k: int) -> bool:
     """Place the op at place ``k``, and all of the busiest engine that can follow; False in a dead end.
 
-    Where its bytes are taken for good, the first of those behind it goes first that needs no more of them.
+    Where its bytes are taken for good, the first in the file goes first that is ready and needs no more of them.
     """
     i = order[k]
     while not state.done[i]:
         if state.put(i):
             break
-        if not _serve_waiting(state) and not _help(state, order, k + 1):
+        if not _serve_waiting(state) and not _help(state):
             return False
     _serve_waiting(state)
     return True
@@ -40,9 +40,10 @@ def _serve_waiting(state: State) -> bool:
     return served
 
 
-def _help(state: State, order: Sequence[int], behind: int) -> bool:
+def _help(state: State) -> bool:
+    # Not by the order: what is remembered of it does not depend on what comes later.
     tables, done = state.tables, state.done
-    for i in order[behind:]:
+    for i in tables.listed:
         if done[i] or not all(done[p] for p in (*tables.waits[i], *tables.fetches[i])):
             continue
         if all(state.born[b] for b in tables.buffers[i]) and state.put(i):
@@ -78,6 +79,7 @@ class Line:
         """Ops placed so far, in all that was tried: a measure of work."""
         self._states: list[_Kept] = [(State(tables), 0)]
         self._tried: tuple[list[int], int, list[_Kept], State, int, int] | None = None
+        self._was_done = bytearray()
 
     def set(self, order: Sequence[int]) -> bool:
         """Take over an order if it leads to a schedule."""
@@ -104,6 +106,7 @@ class Line:
         begin = min(first // STRIDE, len(self._states) - 1)
         state = self._at(begin)
         states: list[_Kept] = []
+        self._was_done = state.done[:]
         spare = None if limit is None else limit - self.end
         self._tried = None
         for k in range(begin * STRIDE, len(order)):
@@ -118,7 +121,8 @@ class Line:
             if k + 1 < last or there % STRIDE or there // STRIDE >= len(self._states):
                 continue
             other, offset = self._states[there // STRIDE]
-            shift = state.moved_from(other)
+            # What is put in has no counterpart; else whoever went ahead out of turn must be the same.
+            shift = state.moved_from(other) if more or state.done == other.done else None
             if shift is not None:
                 end = max(state.end, self.end + shift - offset)
                 if limit is not None and end > limit:
@@ -139,12 +143,17 @@ class Line:
         order, begin, states, state, there, shift = self._tried
         rest = [(other, offset + shift) for other, offset in self._states[there:]]
         self._states = [*self._states[:begin], *states, *rest]
-        old = self.start
-        self.start = [at if at >= 0 else old[i] + shift for i, at in enumerate(state.start)]
-        old = self.known
-        self.known = [at if at >= 0 else old[i] + shift for i, at in enumerate(state.known)]
+        self.start = self._joined(self.start, state.start, state, shift)
+        self.known = self._joined(self.known, state.known, state, shift)
         self.end = max(state.end, self.end + shift) if rest or state.waiting or min(state.start) < 0 else state.end
         self.order, self.sure, self._tried = order, False, None
+
+    def _joined(self, old: Sequence[int], new: Sequence[int], state: State, shift: int) -> list[int]:
+        """Return times as they were up to the change, as they were tried, and from there on moved by ``shift``."""
+        return [
+            at if was else now if done else at + shift
+            for at, now, was, done in zip(old, new, self._was_done, state.done, strict=True)
+        ]
 
     def _at(self, place: int) -> State:
         """Return a remembered state, to go on from."""

@@ -169,23 +169,28 @@ class OrderSearch:
         return best
 
     def _solution(self, best: Sequence[int]) -> FlatSolution:
-        """Return the times that an order leads to, with lives of buffers as short as it leaves them."""
         self.line.set(best)
-        line, tables = self.line, self.tables
-        units = [tuple(self._named(i)) for i in range(len(self.problem.ops))]
-        times = tuple(line.start), tuple(line.moved), tuple(line.known)
-        start, moved, known = late_starts(self.problem, tables.modes, units, times)
-        return FlatSolution(
-            start, moved, known, tables.modes, named_units(self.problem, tables.modes, units), None, line.end
-        )
+        return solution_of(self.line, short_lives=True)
 
-    def _named(self, i: int) -> Iterator[tuple[int, ...]]:
-        """Yield the units of every use of op ``i``."""
-        held = {hold.use: hold for hold in self.tables.holds[i]}
-        for k, use in enumerate(self.problem.ops[i].modes[self.tables.modes[i]].uses):
-            if k not in held:
-                yield ()
-                continue
-            first = self.tables.first_lane[use.engine]
-            lanes = self.line.units.get((i, k), held[k].lanes)
-            yield tuple(lane - first for lane in lanes)
+
+def solution_of(line: Line, *, short_lives: bool) -> FlatSolution:
+    """Return the times of an order that was `set`; if asked for, with lives of buffers as short as it leaves them."""
+    tables = line.tables
+    problem, modes = tables.problem, tables.modes
+    units = [tuple(_named(line, i)) for i in range(len(problem.ops))]
+    times = tuple(line.start), tuple(line.moved), tuple(line.known)
+    if short_lives:
+        times = late_starts(problem, modes, units, times)
+    return FlatSolution(*times, modes, named_units(problem, modes, units), None, line.end)
+
+
+def _named(line: Line, i: int) -> Iterator[tuple[int, ...]]:
+    """Yield the units of every use of op ``i``."""
+    tables = line.tables
+    held = {hold.use: hold for hold in tables.holds[i]}
+    for k, use in enumerate(tables.problem.ops[i].modes[tables.modes[i]].uses):
+        if k not in held:
+            yield ()
+            continue
+        first = tables.first_lane[use.engine]
+        yield tuple(lane - first for lane in line.units.get((i, k), held[k].lanes))

@@ -10,6 +10,8 @@ from bisect import bisect_left, bisect_right, insort
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.line.bytes_taken import Bytes
+
 if TYPE_CHECKING:
     from hexloom.formulations.line.tables import Tables
 
@@ -33,6 +35,7 @@ class State:
 
     __slots__ = (
         "born",
+        "bytes",
         "done",
         "edges",
         "end",
@@ -44,10 +47,8 @@ class State:
         "served",
         "start",
         "tables",
-        "times",
         "units",
         "unsent",
-        "used",
         "waiting",
     )
 
@@ -67,7 +68,7 @@ class State:
         self.left = [len(of) + buffer.to_end for of, buffer in zip(tables.users, problem.buffers, strict=True)]
         self.born = bytearray(buffer.from_start for buffer in problem.buffers)
         held = sum(b.occupied_bytes for b in problem.buffers if b.from_start)
-        self.times, self.used = [0], [held]
+        self.bytes = Bytes(tables.room, held)
         self.end = entry
 
     def copy(self) -> State:
@@ -81,7 +82,7 @@ class State:
         twin.pending = [of[:] for of in self.pending]
         twin.served = [of[:] for of in self.served]
         twin.units = dict(self.units)
-        twin.times, twin.used, twin.end = self.times[:], self.used[:], self.end
+        twin.bytes, twin.end = self.bytes.copy(), self.end
         return twin
 
     def shift(self, by: int) -> None:
@@ -89,7 +90,7 @@ class State:
         for times in (self.start, self.moved, self.known):
             times[:] = [at + by if at >= 0 else at for at in times]
         self.front = [at + by for at in self.front]
-        self.times = [at + by for at in self.times]
+        self.bytes.shift(by)
         self.edges = [[at + by for at in of] for of in self.edges]
         self.pending = [[(at + by, i) for at, i in of] for of in self.pending]
         self.unsent = [(at + by, i) for at, i in self.unsent]
@@ -183,19 +184,19 @@ class State:
         for one, two in ((self.unsent, other.unsent), *zip(self.pending, other.pending, strict=True)):
             if [(at - shift, i) for at, i in one] != two:
                 return None
-        for mine, its in zip(self.edges, other.edges, strict=True):
-            if [at - shift for at in mine[-RECENT:]] != its[-RECENT:]:
+        for edges, before in zip(self.edges, other.edges, strict=True):
+            if [at - shift for at in edges[-RECENT:]] != before[-RECENT:]:
                 return None
-        for served, past in zip(self.served, other.served, strict=True):
-            if [(at - shift, i, begin - shift) for at, i, begin, _ in served[-RECENT:]] != [
+        for now, past in zip(self.served, other.served, strict=True):
+            if [(at - shift, i, begin - shift) for at, i, begin, _ in now[-RECENT:]] != [
                 of[:3] for of in past[-RECENT:]
             ]:
                 return None
         floor = min(front)
-        k, m = bisect_right(self.times, floor) - 1, bisect_right(other.times, floor - shift) - 1
-        if self.used[k:] != other.used[m:] or [at - shift for at in self.times[k + 1 :]] != other.times[m + 1 :]:
-            return None
-        return shift
+        for end, was in zip(self.known, other.known, strict=True):
+            if end != was + shift and (end > floor or was > floor - shift):
+                return None
+        return shift if self.bytes.like(other.bytes, floor, shift) else None
 
     def _choose(self, i: int) -> tuple[int, ...]:
         """Return the lanes of an op that may choose: those that are free first."""
@@ -302,7 +303,7 @@ class State:
     def _fetch(self, i: int, wanted: int) -> bool:
         """Issue the transfer of what is ``wanted`` at a time: as late as it is there then, else as early as it can."""
         tables, lane = self.tables, self.tables.owner[i]
-        earliest = self._fits(max((self.known[p] for p in tables.waits[i]), default=0), self._needs(i))
+        earliest = self.bytes.fits(max((self.known[p] for p in tables.waits[i]), default=0), self._needs(i))
         if earliest is None:
             return False
         best: tuple[int, int, int] | None = None
@@ -364,7 +365,7 @@ class State:
         while True:
             if self.unsent:
                 self._send(at)
-            found = self._fits_while(at, self.tables.duration[i], need, need - dies)
+            found = self.bytes.fits_while(at, self.tables.duration[i], need, need - dies)
             ending = self._next_end()
             if found is None and ending is None and self.unsent:
                 self._send(self.unsent[0][0])
@@ -402,43 +403,6 @@ class State:
                 self._add(end, -self.tables.size[b])
 
     def _add(self, at: int, size: int) -> None:
-        """Change the bytes taken from ``at`` on."""
-        times, used = self.times, self.used
-        k = bisect_left(times, at)
-        if k == len(times) or times[k] != at:
-            times.insert(k, at)
-            used.insert(k, used[k - 1] if k else 0)
-        for j in range(k, len(times)):
-            used[j] += size
-        if len(times) > 2 * KEPT:
-            floor = min(self.front)
-            for edges in self.edges:
-                if edges:
-                    floor = min(floor, edges[0])
-            if (past := bisect_right(times, floor) - 1) > 0:
-                del times[:past], used[:past]
-
-    def _fits(self, at: int, need: int) -> int | None:
-        """Return the first moment from ``at`` on from which ``need`` bytes are free for good."""
-        room, used, times = self.tables.room - need, self.used, self.times
-        j = len(used) - 1
-        if used[j] > room:
-            return None
-        while times[j] > at and j:
-            j -= 1
-            if used[j] > room:
-                return max(at, times[j + 1])
-        return at
-
-    def _fits_while(self, at: int, ticks: int, need: int, later: int) -> int | None:
-        """Return the first moment from ``at`` on with ``need`` bytes for ``ticks``, and ``later`` bytes after that."""
-        found = self._fits(at, max(0, later))
-        times, room = self.times, self.tables.room - need
-        while found is not None:
-            j = bisect_left(times, found + max(1, ticks)) - 1
-            while j >= 0 and self.used[j] <= room and times[j] > found:
-                j -= 1
-            if j < 0 or self.used[j] <= room:
-                return found
-            found = times[j + 1] if j + 1 < len(times) else None
-        return None
+        """Change the bytes taken from ``at`` on; what nobody can ask for any more is forgotten."""
+        if self.bytes.add(at, size):
+            self.bytes.forget(min(self.front + [of[0] for of in self.edges if of]))

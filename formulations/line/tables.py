@@ -63,12 +63,7 @@ class Tables:
     size: tuple[int, ...]
     users: tuple[tuple[int, ...], ...]
     room: int
-
-    @property
-    def listed(self) -> list[int]:
-        """Return the ops that an order holds."""
-        apart = zip(self.fetched, self.sent, self.hot, strict=True)
-        return [i for i, of in enumerate(apart) if not any(of)]
+    listed: tuple[int, ...]
 
 
 def applies(problem: Problem) -> bool:
@@ -136,6 +131,7 @@ def tables_of(problem: Problem, bounds: Bounds, headroom: float = 0.0) -> Tables
         buffers=problem.op_buffers,
         size=tuple(b.occupied_bytes for b in problem.buffers),
         users=tuple(tuple(dict.fromkeys(problem.op_index[name] for name in b.ops)) for b in problem.buffers),
+        listed=tuple(i for i in n if not (fetched[i] or sent[i] or hot[i])),
         room=int(problem.scratchpad.available_bytes * (1 - headroom)),
     )
 
