@@ -88,7 +88,7 @@ class State:
     def shift(self, by: int) -> None:
         """Move all times, also those long past: nobody looks at these again."""
         for times in (self.start, self.moved, self.known):
-            times[:] = [at + by if at >= 0 else at for at in times]
+            times[:] = [max(0, at + by) if at >= 0 else at for at in times]
         self.front = [at + by for at in self.front]
         self.bytes.shift(by)
         self.edges = [[at + by for at in of] for of in self.edges]
