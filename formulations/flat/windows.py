@@ -44,6 +44,9 @@ WINDOW_OPS, STEP = 40, 20
 SEQUENCE_S, FREE_S, RETRY_S = 1.0, 0.6, 2.0
 """Seconds for a window in its order, for any order after that, and for any order where its own has no place."""
 
+USUAL_S = 25.0
+"""With more time for all windows each gets more in proportion."""
+
 LEAST_S = 0.1
 """With less time for a window nothing comes of it."""
 
@@ -62,8 +65,11 @@ INSURED, WITH_ADDRESSES = 2, 1
 HEADROOMS = (0.01, 0.0)
 """Parts of the scratchpad that a search over orders leaves free, for the sake of addresses; tried in turn."""
 
-ORDER_SHARE, LIKELY = 0.3, 1.05
+ORDER_SHARE, LIKELY = 0.45, 1.05
 """Part of what is left for each such search; what it finds is given addresses up to this factor above the bound."""
+
+WORTH_MORE = 1.002
+"""A plan longer than its schedule by more than this factor says that addresses are the trouble, not the order."""
 
 FIRST_SHARE = 0.8
 """Part of what is left for the addresses of one schedule."""
@@ -95,6 +101,7 @@ class WindowSearch:
         self.on_progress = on_progress
         self._lower = int(bounds.best.ticks)
         self._asked = 0
+        self._patience = max(1.0, seconds / USUAL_S)
         self._enough_gap = Fraction(0)
         self.interrupted = False
         self.evaluations = 0
@@ -175,14 +182,19 @@ class WindowSearch:
             yield with_short_lives(self.problem, counted)
 
     def _by_order(self) -> Iterator[FlatSolution]:
-        """Yield what is found by searches over orders, if it is close to the bound."""
+        """Yield what is found by searches over orders, if it is close to the bound; whose find gets places goes on."""
+        enough = int(self._lower * (1 + self._enough_gap))
         for headroom in HEADROOMS if applies(self.problem) else ():
-            enough = self._lower * (1 + self._enough_gap)
-            spare = self.budget.left * (1 - ORDER_SHARE)
-            orders = OrderSearch(self.problem, self.bounds, self.budget, self.seed or 0, counted_schedule, headroom)
-            found = orders.run(spare, int(enough))
-            if found is not None and found.makespan <= LIKELY * self._lower:
+            search = OrderSearch(self.problem, self.bounds, self.budget, self.seed or 0, counted_schedule, headroom)
+            shortest: int | None = None
+            while self.budget.left > LEAST_S:
+                found = search.run(self.budget.left * (1 - ORDER_SHARE), enough)
+                if found is None or found.makespan > LIKELY * self._lower or found.makespan == shortest:
+                    break
+                shortest = found.makespan
                 yield found
+                if self.best is None or self.best[1].makespan > WORTH_MORE * shortest:
+                    break
 
     def place(self, times: FlatSolution, spare: float = 0.0) -> FlatSolution | None:
         """Return the schedule with addresses for all buffers, a little later where it must.
@@ -240,10 +252,11 @@ class WindowSearch:
 
     def _solve(self, times: FlatSolution, stretch: Stretch, seconds: float) -> FlatSolution | None:
         """Solve a stretch in its order, then, if that is late, freely from what came of it."""
-        found = self._ask(times, stretch, min(SEQUENCE_S, seconds), goal=times.makespan, sequence=True)
+        asked = min(SEQUENCE_S * self._patience, seconds)
+        found = self._ask(times, stretch, asked, goal=times.makespan, sequence=True)
         if found is not None and found.makespan <= times.makespan:
             return found
-        limit = RETRY_S if found is None else FREE_S
+        limit = (RETRY_S if found is None else FREE_S) * self._patience
         return self._ask(found or times, stretch, min(limit, seconds), goal=times.makespan) or found
 
     def _ask(

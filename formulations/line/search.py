@@ -68,16 +68,20 @@ class OrderSearch:
         self._random = random.Random(seed)
         self._lower = int(bounds.best.ticks)
         self._paid = 0
+        self._best: list[int] | None = None
 
     def run(self, spare: float, enough: int) -> FlatSolution | None:
-        """Return the best schedule found; one of at most ``enough`` ticks ends the search."""
-        core = core_of(self.problem, self.tables)
-        if not self._begin(core):
+        """Return the best schedule found; one of at most ``enough`` ticks ends the search. A second run goes on."""
+        if self._best is None and not self._start():
             return None
-        for bundle in bundles_of(self.problem, self.tables, core):
-            if not self._insert(bundle):
-                return None
-        return self._solution(self._improve(spare, enough))
+        self._best = self._improve(spare, enough)
+        self.line.set(self._best)
+        return solution_of(self.line, short_lives=True)
+
+    def _start(self) -> bool:
+        """Place the core, then all else in bundles."""
+        core = core_of(self.problem, self.tables)
+        return self._begin(core) and all(self._insert(of) for of in bundles_of(self.problem, self.tables, core))
 
     def _pay(self) -> None:
         self._budget.spend((self.line.placed - self._paid) / PLACED_PER_SECOND)
@@ -167,10 +171,6 @@ class OrderSearch:
                     changes.look(line)
             memory[tries % MEMORY] = line.end
         return best
-
-    def _solution(self, best: Sequence[int]) -> FlatSolution:
-        self.line.set(best)
-        return solution_of(self.line, short_lives=True)
 
 
 def solution_of(line: Line, *, short_lives: bool) -> FlatSolution:
