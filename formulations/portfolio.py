@@ -42,7 +42,7 @@ EVENT_SHARE = 0.25
 LOCAL_SHARE_SMALL = 0.03
 """The same where the search over events, which is exact, comes next, or where CP-SAT begins from nothing."""
 
-WINDOWS_OPS, WINDOWS_SHARE = 64, 0.75
+WINDOWS_OPS, WINDOWS_SHARE = 64, 0.85
 """From so many ops on buffers that do not all fit get their addresses window by window, in this part of the time."""
 
 LOST_GAP = Fraction(1, 20)

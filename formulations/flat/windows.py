@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.dispatch import Dispatch
@@ -22,6 +22,8 @@ from hexloom.formulations.flat.verify import broken_rule
 from hexloom.formulations.greedy import list_from
 from hexloom.formulations.late_starts import late_starts
 from hexloom.formulations.limit import OPS_PER_SECOND, Budget
+from hexloom.formulations.line.search import OrderSearch
+from hexloom.formulations.line.tables import applies
 from hexloom.formulations.packing.fixed_times import pack
 from hexloom.formulations.scratch_state import ScratchState
 from hexloom.formulations.starts import due_policies
@@ -42,6 +44,9 @@ WINDOW_OPS, STEP = 40, 20
 SEQUENCE_S, FREE_S, RETRY_S = 1.0, 0.6, 2.0
 """Seconds for a window in its order, for any order after that, and for any order where its own has no place."""
 
+USUAL_S = 25.0
+"""With more time for all windows each gets more in proportion."""
+
 LEAST_S = 0.1
 """With less time for a window nothing comes of it."""
 
@@ -56,6 +61,15 @@ POLICIES, POLICY_SHARE = 36, 0.12
 
 INSURED, WITH_ADDRESSES = 2, 1
 """Of so many of them there is a plan by list scheduling with addresses, and the step that makes it."""
+
+HEADROOMS = (0.01, 0.0)
+"""Parts of the scratchpad that a search over orders leaves free, for the sake of addresses; tried in turn."""
+
+ORDER_SHARE, LIKELY = 0.45, 1.05
+"""Part of what is left for each such search; what it finds is given addresses up to this factor above the bound."""
+
+WORTH_MORE = 1.002
+"""A plan longer than its schedule by more than this factor says that addresses are the trouble, not the order."""
 
 FIRST_SHARE = 0.8
 """Part of what is left for the addresses of one schedule."""
@@ -87,6 +101,7 @@ class WindowSearch:
         self.on_progress = on_progress
         self._lower = int(bounds.best.ticks)
         self._asked = 0
+        self._patience = max(1.0, seconds / USUAL_S)
         self._enough_gap = Fraction(0)
         self.interrupted = False
         self.evaluations = 0
@@ -143,7 +158,7 @@ class WindowSearch:
         return makespan - self._lower <= self._enough_gap * makespan
 
     def _schedules(self) -> Iterator[FlatSolution]:
-        """Yield schedules that count bytes, the shortest first."""
+        """Yield schedules that count bytes: list schedules that are short enough, those of orders, then the others."""
         until = self.budget.left * (1 - POLICY_SHARE)
         modes = self.problem.fastest_modes
         found: list[Dispatch] = []
@@ -162,8 +177,24 @@ class WindowSearch:
             self.budget.spend(len(self.problem.ops) / OPS_PER_SECOND)
             if listed is not None:
                 self._judge(listed.decision)
+        yield from self._by_order()
         for counted in found:
             yield with_short_lives(self.problem, counted)
+
+    def _by_order(self) -> Iterator[FlatSolution]:
+        """Yield what is found by searches over orders, if it is close to the bound; whose find gets places goes on."""
+        enough = int(self._lower * (1 + self._enough_gap))
+        for headroom in HEADROOMS if applies(self.problem) else ():
+            search = OrderSearch(self.problem, self.bounds, self.budget, self.seed or 0, counted_schedule, headroom)
+            shortest: int | None = None
+            while self.budget.left > LEAST_S:
+                found = search.run(self.budget.left * (1 - ORDER_SHARE), enough)
+                if found is None or found.makespan > LIKELY * self._lower or found.makespan == shortest:
+                    break
+                shortest = found.makespan
+                yield found
+                if self.best is None or self.best[1].makespan > WORTH_MORE * shortest:
+                    break
 
     def place(self, times: FlatSolution, spare: float = 0.0) -> FlatSolution | None:
         """Return the schedule with addresses for all buffers, a little later where it must.
@@ -221,10 +252,11 @@ class WindowSearch:
 
     def _solve(self, times: FlatSolution, stretch: Stretch, seconds: float) -> FlatSolution | None:
         """Solve a stretch in its order, then, if that is late, freely from what came of it."""
-        found = self._ask(times, stretch, min(SEQUENCE_S, seconds), goal=times.makespan, sequence=True)
+        asked = min(SEQUENCE_S * self._patience, seconds)
+        found = self._ask(times, stretch, asked, goal=times.makespan, sequence=True)
         if found is not None and found.makespan <= times.makespan:
             return found
-        limit = RETRY_S if found is None else FREE_S
+        limit = (RETRY_S if found is None else FREE_S) * self._patience
         return self._ask(found or times, stretch, min(limit, seconds), goal=times.makespan) or found
 
     def _ask(
@@ -263,7 +295,7 @@ class WindowSearch:
         """Keep the plan with these times if it is better than the best: the solver is not believed."""
         if broken_rule(self.problem, times) is not None:
             return
-        for hold, late in ((False, False), (False, True), (True, True)):
+        for hold, late in product((False, True), repeat=2):
             decision = decision_of(self.problem, times, hold_transfers=hold, late_issues=late)
             if decision is None:
                 continue

@@ -1,0 +1,196 @@
+"""Search over orders: the ops that feed the busiest engine first, all else where it delays least, then small changes.
+
+Where the busiest engine and those that feed it have little time to spare, and the scratchpad has no room for work
+ahead, list schedules lose at every job that someone less urgent got in the way of. An order says who gives way; that
+what follows a change soon runs as before makes it cheap to try many.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.flat.cut import named_units
+from hexloom.formulations.flat.model import FlatSolution
+from hexloom.formulations.late_starts import late_starts
+from hexloom.formulations.line.changes import Changes
+from hexloom.formulations.line.fill import bundles_of, core_of, side_by_side
+from hexloom.formulations.line.order import Line
+from hexloom.formulations.line.tables import tables_of
+from hexloom.formulations.starts import due_policies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hexloom.formulations.bounds import Bounds
+    from hexloom.formulations.dispatch import Dispatch
+    from hexloom.formulations.limit import Budget
+    from hexloom.formulations.policy import Policy
+    from hexloom.formulations.problem import Problem
+
+PLACED_PER_SECOND = 20_000
+"""Deterministic work of one second: ops placed."""
+
+POLICIES = 12
+"""Policies whose schedules of the core give an order to begin with."""
+
+SPOTS = 40
+"""Places at which a bundle is tried, and once more so many around the best of them."""
+
+MEMORY = 40
+"""A change may be as bad as what was there so many changes ago."""
+
+CHECKED = 16
+"""Changes tried from one look at the time to the next."""
+
+
+class OrderSearch:
+    """Find an order whose schedule is short, bytes counted, with what is left of a budget down to ``spare`` seconds.
+
+    ``counted`` makes a list schedule of a problem and a policy. The part ``headroom`` of the scratchpad stays free.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        bounds: Bounds,
+        budget: Budget,
+        seed: int,
+        counted: Callable[[Problem, Policy], Dispatch | None],
+        headroom: float = 0.0,
+    ) -> None:
+        self.problem, self.bounds = problem, bounds
+        self.tables = tables_of(problem, bounds, headroom)
+        self.line = Line(self.tables)
+        self._budget, self._counted = budget, counted
+        self._random = random.Random(seed)
+        self._lower = int(bounds.best.ticks)
+        self._paid = 0
+        self._best: list[int] | None = None
+
+    def run(self, spare: float, enough: int) -> FlatSolution | None:
+        """Return the best schedule found; one of at most ``enough`` ticks ends the search. A second run goes on."""
+        if self._best is None and not self._start():
+            return None
+        self._best = self._improve(spare, enough)
+        self.line.set(self._best)
+        return solution_of(self.line, short_lives=True)
+
+    def _start(self) -> bool:
+        """Place the core, then all else in bundles."""
+        core = core_of(self.problem, self.tables)
+        return self._begin(core) and all(self._insert(of) for of in bundles_of(self.problem, self.tables, core))
+
+    def _pay(self) -> None:
+        self._budget.spend((self.line.placed - self._paid) / PLACED_PER_SECOND)
+        self._paid = self.line.placed
+
+    def _begin(self, core: set[int]) -> bool:
+        """Take over the best of the orders in which list schedules start the ops of the core."""
+        whole = len(core) == len(self.problem.ops)
+        part = self.problem
+        if not whole:
+            part = self.problem.restricted(frozenset(self.problem.ops[i].name for i in core))
+        bounds = self.bounds if whole else lower_bounds(part)
+        at = sorted(core)
+        listed = set(self.tables.listed)
+        best: list[int] | None = None
+        end: int | None = None
+        for policy in islice(due_policies(part, bounds, part.fastest_modes), POLICIES):
+            found = self._counted(part, policy)
+            self._budget.spend(len(part.ops) / PLACED_PER_SECOND)
+            if found is None:
+                continue
+            order = [at[k] for k in sorted(range(len(at)), key=lambda k: (found.start[k], k)) if at[k] in listed]
+            if self.line.set(order) and (end is None or self.line.end < end):
+                best, end = order, self.line.end
+            self._pay()
+            if end is not None and end <= self._lower:
+                break
+        return best is not None and self.line.set(best)
+
+    def _insert(self, groups: Sequence[Sequence[int]]) -> bool:
+        """Put a bundle where it delays the end least; each half of it where it does, if that is better."""
+        before, end = self.line.order, self.line.end
+        if not self._insert_ops(side_by_side(groups)):
+            return False
+        if len(groups) == 1 or self.line.end == end:
+            return True
+        whole, end = self.line.order, self.line.end
+        half = len(groups) // 2
+        if not self.line.set(before) or not self._insert(groups[:half]) or not self._insert(groups[half:]):
+            return self.line.set(whole)
+        return self.line.end < end or self.line.set(whole)
+
+    def _insert_ops(self, bundle: Sequence[int]) -> bool:
+        """Put ops, one after the other, where they delay the end least, of some places over the whole order."""
+        order = self.line.order
+        step = max(1, len(order) // SPOTS)
+        found: list[tuple[int, int]] = []
+        limit: int | None = None
+        tried: set[int] = set()
+        for spots in (range(0, len(order) + 1, step), None):
+            around = found[-1][1] if found else len(order)
+            for at in spots or range(max(0, around - step + 1), min(len(order) + 1, around + step)):
+                if at in tried:
+                    continue
+                tried.add(at)
+                end = self.line.tried([*order[:at], *bundle, *order[at:]], at, at + len(bundle), limit, len(bundle))
+                if end is not None and (limit is None or end < limit):
+                    found.append((end, at))
+                    limit = end
+        self._pay()
+        return any(self.line.set([*order[:at], *bundle, *order[at:]]) for _, at in sorted(found)) or self.line.set(
+            [*order, *bundle]
+        )
+
+    def _improve(self, spare: float, enough: int) -> list[int]:
+        """Change the order as long as there is time; accept what is not worse than some changes ago."""
+        line = self.line
+        best, least = line.order, line.end
+        changes = Changes(self.problem, self.tables, self._random)
+        changes.look(line)
+        memory = [line.end] * MEMORY
+        tries = 0
+        while least > enough:
+            tries += 1
+            if tries % CHECKED == 0:
+                self._pay()
+                if self._budget.left <= spare:
+                    break
+            change = changes.draw(line.order)
+            if change is not None:
+                limit = max(line.end, memory[tries % MEMORY])
+                end = line.tried(*change, limit)
+                if end is not None:
+                    line.keep()
+                    if end < least and line.set(line.order) and line.end < least:
+                        best, least = line.order, line.end
+                    changes.look(line)
+            memory[tries % MEMORY] = line.end
+        return best
+
+
+def solution_of(line: Line, *, short_lives: bool) -> FlatSolution:
+    """Return the times of an order that was `set`; if asked for, with lives of buffers as short as it leaves them."""
+    tables = line.tables
+    problem, modes = tables.problem, tables.modes
+    units = [tuple(_named(line, i)) for i in range(len(problem.ops))]
+    times = tuple(line.start), tuple(line.moved), tuple(line.known)
+    if short_lives:
+        times = late_starts(problem, modes, units, times)
+    return FlatSolution(*times, modes, named_units(problem, modes, units), None, line.end)
+
+
+def _named(line: Line, i: int) -> Iterator[tuple[int, ...]]:
+    """Yield the units of every use of op ``i``."""
+    tables = line.tables
+    held = {hold.use: hold for hold in tables.holds[i]}
+    for k, use in enumerate(tables.problem.ops[i].modes[tables.modes[i]].uses):
+        if k not in held:
+            yield ()
+            continue
+        first = tables.first_lane[use.engine]
+        yield tuple(lane - first for lane in line.units.get((i, k), held[k].lanes))
