@@ -118,7 +118,7 @@ def main() -> None:
             "shorter": sum(joint < apart for joint, apart in pairs),
             "equal": sum(joint == apart for joint, apart in pairs),
             "longer": sum(joint > apart for joint, apart in pairs),
-            "named": [
+            "not_shorter": [
                 r["name"]
                 for r, (joint, apart) in zip(rows, pairs, strict=True)
                 if r["name"] in NAMED and joint >= apart

@@ -27,6 +27,8 @@ class Buffer(Frozen):
 
     Buffers that are ``part_of`` the same range lie one right behind the other in their order, each with a life of its
     own: what nobody reads any more of a range that drains can be used again while the rest is still alive.
+
+    What is ``held`` is somebody else's: its ops say from when and until when, and do not touch it.
     """
 
     name: Name
@@ -40,6 +42,7 @@ class Buffer(Frozen):
     overwrites: str | None = Field(default=None, exclude_if=lambda name: name is None)
     pool: str | None = Field(default=None, min_length=1, exclude_if=lambda name: name is None)
     part_of: Name | None = Field(default=None, exclude_if=lambda name: name is None)
+    held: bool = Field(default=False, exclude_if=lambda held: not held)
 
     @property
     def occupied_bytes(self) -> int:
@@ -168,7 +171,7 @@ def check_buffer(buffer: Buffer, ops: Mapping[str, Op], pools: Iterable[Pool]) -
     if buffer.pool is not None and all(pool.name != buffer.pool for pool in pools):
         raise ValueError(f"buffer {buffer.name!r}: there is no pool {buffer.pool!r}")
     far = next((pool for pool in pools if pool.name == buffer.pool and pool.dma_only), None)
-    for name in buffer.ops if far is not None else ():
+    for name in buffer.ops if far is not None and not buffer.held else ():
         direct = next((mode for mode in ops[name].modes if mode.dma is None), None)
         if far is not None and direct is not None:
             engines = ", ".join(dict.fromkeys(use.engine for use in direct.uses)) or "no engine"

@@ -225,6 +225,7 @@ def _reserved(workload: Workload, machine: Machine, ops: list[Op]) -> Iterable[B
             address=held.address,
             resident="from_start" if held.from_ is None else "to_end" if held.until is None else False,
             pool=held.pool,
+            held=True,
         )
 
 

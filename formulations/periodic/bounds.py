@@ -29,7 +29,8 @@ MOST_LP_VARIABLES = 150
 class RateBound:
     """No schedule takes fewer than ``ticks`` per iteration.
 
-    ``name``: ``engine``, ``channel``, ``recurrence``, ``scratchpad`` or ``rate`` (all together, as a linear program).
+    ``name``: ``engine``, ``channel``, ``recurrence``, ``scratchpad`` or ``rate`` (all together, as a linear program);
+    ``gangs`` bounds the interval alone, at which every iteration is like the one before.
     ``bottleneck`` names the engine, the channel, or the ops around the cycle; ``detail`` says it in words.
     """
 
@@ -79,13 +80,13 @@ def lower_bounds(loop: Loop) -> tuple[RateBound, ...]:
     found = [bound for bound in found if bound.ticks > 0]
     best = max((bound.ticks for bound in found), default=Fraction(0))
     found += _rate(loop, arcs, best)
+    found += _gangs(loop)
     return tuple(sorted(found, key=lambda bound: -bound.ticks))
 
 
 def shares_of(loop: Loop) -> dict[tuple[str, ...], Fraction]:
     """Return the ticks that an iteration asks of every engine, pinned unit and channel: side by side they add up."""
-    parts = (*_engines(loop), *_channels(loop))
-    return {bound.bottleneck: bound.ticks for bound in parts if bound.ticks > 0 and "gangs" not in bound.bottleneck}
+    return {bound.bottleneck: bound.ticks for bound in (*_engines(loop), *_channels(loop)) if bound.ticks > 0}
 
 
 def recurrence_ticks(loop: Loop) -> Fraction:
@@ -99,21 +100,13 @@ def least_ii(bounds: Sequence[RateBound]) -> int:
 
 
 def _engines(loop: Loop) -> Iterator[RateBound]:
-    """Units times ticks of an engine, over its units; and of every unit what is fixed to it.
-
-    Ops on all units part the time of every other op there: it has to fit between two of them.
-    """
+    """Units times ticks of an engine, over its units; and of every unit what is fixed to it."""
     for engine in loop.engines:
         uses = [use for op in loop.ops for use in op.uses if use.engine == engine.name]
         work = sum(use.units * use.ticks for use in uses)
         share = f" over {engine.units} units" if engine.units > 1 else ""
         detail = f"{engine.name}: {work} ticks of work{share}"
         yield RateBound("engine", Fraction(work, engine.units), (engine.name,), detail)
-        gangs = sum(use.ticks for use in uses if use.units == engine.units)
-        longest = max((use.ticks for use in uses if use.units < engine.units), default=0)
-        if gangs and longest:
-            detail = f"{engine.name}: {gangs} ticks on all units, and {longest} between two of them on some"
-            yield RateBound("engine", Fraction(gangs + longest), (engine.name, "gangs"), detail)
         pinned: dict[int, int] = {}
         for use in uses:
             for unit in use.unit_ids or ():
@@ -122,6 +115,20 @@ def _engines(loop: Loop) -> Iterator[RateBound]:
             unit, ticks = max(pinned.items(), key=lambda item: (item[1], -item[0]))
             name = f"{engine.name}[{unit}]"
             yield RateBound("engine", Fraction(ticks), (name,), f"{name}: {ticks} ticks of work that is fixed to it")
+
+
+def _gangs(loop: Loop) -> Iterator[RateBound]:
+    """Ops on all units part the time of every other op there: it has to fit between two of them.
+
+    With another order of iterations they need not: this bounds intervals, and not the rate of all schedules.
+    """
+    for engine in loop.engines:
+        uses = [use for op in loop.ops for use in op.uses if use.engine == engine.name]
+        gangs = sum(use.ticks for use in uses if use.units == engine.units)
+        longest = max((use.ticks for use in uses if use.units < engine.units), default=0)
+        if gangs and longest:
+            detail = f"{engine.name}: {gangs} ticks on all units, and {longest} between two of them on some"
+            yield RateBound("gangs", Fraction(gangs + longest), (engine.name,), detail)
 
 
 def _channels(loop: Loop) -> Iterator[RateBound]:

@@ -150,7 +150,7 @@ def test_a_gap_and_a_missing_baseline(solved: Result) -> None:
     changes = {"lower_bound": half, "baselines": {"serial": 99, "existing": None}, "gain": None, "advice": None}
     text = text_of(Result("FEASIBLE", solved.schedule.model_copy(update=changes), None, 1.0))
     assert re.search(r"gap 50\.\d\d%", text)
-    assert "does not fit" in text
+    assert "does not fit into the scratchpad, breaks a deadline, or waits for itself" in text
     assert "faster" not in text and "gain" not in text and "advice" not in text
 
 

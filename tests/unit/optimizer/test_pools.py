@@ -271,3 +271,28 @@ def test_the_picture_has_a_panel_per_pool() -> None:
     text = gantt_svg(solved(two("l1", None)))
     assert "Scratchpad (VTCM): addresses over time" in text
     assert "Pool l1: addresses over time" in text
+
+
+def test_what_others_hold_of_memory_for_dma_only_is_touched_by_nobody() -> None:
+    """1 MiB until an op on hvx ends: the transfer of 1 MiB into the other half need not wait, one of more must."""
+    for size, makespan in (("1MiB", 5), ("1025KiB", 8)):
+        work = Workload.from_data(
+            {
+                "name": "far",
+                "pools": [{"name": "far", "size_bytes": "2MiB", "dma_only": True}],
+                "reserved": [{"bytes": "1MiB", "until": "use", "pool": "far"}],
+                "tasks": [
+                    {
+                        "name": "t",
+                        "buffers": [{"name": "kv", "size_bytes": size, "pool": "far"}],
+                        "ops": [
+                            {"name": "use", "engine": "hvx", "duration_us": 5},
+                            {"name": "save", "engine": "dma", "duration_us": 3, "buffers": ["kv"]},
+                        ],
+                    }
+                ],
+            }
+        )
+        result = solve(work, MACHINE, seed=1)
+        assert result.schedule is not None and check_schedule(result.schedule) == []
+        assert result.makespan_us == makespan
