@@ -132,6 +132,7 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_runs_as_the_file_says_change_nothing(norm: tuple[Machine, Workload, Schedule], tmp_path: Path) -> None:
     base, work, plan = norm
     path = _write(tmp_path / "run.json", written(plan, [rerun(plan)]))

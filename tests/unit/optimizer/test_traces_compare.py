@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PAIR = """\
 {schema: hexloom.workload/1, name: pair, hw: hexagon-v79, tasks: [
- {name: mm, kernel: matmul_w4a16, m: 64, k: 512, n: 1024}, {name: norm, kernel: rmsnorm, rows: 64, cols: 2048}]}
+ {name: mm, kernel: matmul_w4a16, m: 64, k: 256, n: 512}, {name: norm, kernel: rmsnorm, rows: 24, cols: 1024}]}
 """
 
 
