@@ -129,4 +129,6 @@ def _positive_cycle(ops: int, arcs: Sequence[Arc], ratio: Fraction) -> Cycle | N
     walk = [int(by[at])]
     while arcs[walk[-1]].before != at:
         walk.append(int(by[arcs[walk[-1]].before]))
-    return Cycle(tuple(arcs[k] for k in reversed(walk)))
+    cycle = [arcs[k] for k in reversed(walk)]
+    first = min(range(len(cycle)), key=lambda k: cycle[k].before)
+    return Cycle((*cycle[first:], *cycle[:first]))
