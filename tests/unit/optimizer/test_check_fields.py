@@ -18,6 +18,7 @@ from hexloom.formulations.problem import Channel, Engine
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.schedule import Schedule
+from hexloom.schedules import schedule_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +93,7 @@ def altered(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def looked_at(data: dict[str, Any]) -> None:
     """Check what is in ``data``, and write what the checker accepts."""
-    schedule = cli._schedule(Path("s.json"), data)
+    schedule = schedule_from(Path("s.json"), data)
     if not check_schedule(schedule):
         cli._on_trust(schedule)
         gantt_svg(schedule)
@@ -114,7 +115,7 @@ def test_no_field_that_is_missing_empty_or_huge_breaks_the_checker(data: dict[st
 
 def test_there_is_a_bound(data: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=r"s\.json: not a schedule: bounds: "):
-        cli._schedule(Path("s.json"), data | {"bounds": []})
+        schedule_from(Path("s.json"), data | {"bounds": []})
     empty = Schedule.model_validate(data).model_copy(update={"bounds": ()})
     assert "bounds" in {v.kind for v in check_schedule(empty)}
 
