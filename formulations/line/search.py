@@ -113,16 +113,18 @@ class OrderSearch:
 
     def _insert(self, groups: Sequence[Sequence[int]]) -> bool:
         """Put a bundle where it delays the end least; each half of it where it does, if that is better."""
-        before, end = self.line.order, self.line.end
+        before = self.line.copy()
         if not self._insert_ops(side_by_side(groups)):
             return False
-        if len(groups) == 1 or self.line.end == end:
+        if len(groups) == 1 or self.line.end == before.end:
             return True
-        whole, end = self.line.order, self.line.end
-        half = len(groups) // 2
-        if not self.line.set(before) or not self._insert(groups[:half]) or not self._insert(groups[half:]):
-            return self.line.set(whole)
-        return self.line.end < end or self.line.set(whole)
+        whole, half = self.line, len(groups) // 2
+        before.placed = whole.placed
+        self.line = before
+        if not self._insert(groups[:half]) or not self._insert(groups[half:]) or self.line.end >= whole.end:
+            whole.placed = self.line.placed
+            self.line = whole
+        return True
 
     def _insert_ops(self, bundle: Sequence[int]) -> bool:
         """Put ops, one after the other, where they delay the end least, of some places over the whole order."""
@@ -131,9 +133,9 @@ class OrderSearch:
         found: list[tuple[int, int]] = []
         limit: int | None = None
         tried: set[int] = set()
-        for spots in (range(0, len(order) + 1, step), None):
+        for places in (range(0, len(order) + 1, step), None):
             around = found[-1][1] if found else len(order)
-            for at in spots or range(max(0, around - step + 1), min(len(order) + 1, around + step)):
+            for at in places or range(max(0, around - step + 1), min(len(order) + 1, around + step)):
                 if at in tried:
                     continue
                 tried.add(at)
@@ -142,9 +144,8 @@ class OrderSearch:
                     found.append((end, at))
                     limit = end
         self._pay()
-        return any(self.line.set([*order[:at], *bundle, *order[at:]]) for _, at in sorted(found)) or self.line.set(
-            [*order, *bundle]
-        )
+        spots = [*(at for _, at in sorted(found)), len(order)]
+        return any(self.line.set([*order[:at], *bundle, *order[at:]], at) for at in spots)
 
     def _improve(self, spare: float, enough: int) -> list[int]:
         """Change the order as long as there is time; accept what is not worse than some changes ago."""
@@ -166,7 +167,7 @@ class OrderSearch:
                 end = line.tried(*change, limit)
                 if end is not None:
                     line.keep()
-                    if end < least and line.set(line.order) and line.end < least:
+                    if line.end < least:
                         best, least = line.order, line.end
                     changes.look(line)
             memory[tries % MEMORY] = line.end
