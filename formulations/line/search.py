@@ -179,7 +179,8 @@ class OrderSearch:
                 end = line.tried(*change, limit)
                 if end is not None:
                     line.keep()
-                    if line.end < least:
+                    # What was tried is a guess: before it counts, all is placed once more.
+                    if end < least and line.set(line.order) and line.end < least:
                         best, least = line.order, line.end
                     changes.look(line)
             memory[tries % MEMORY] = line.end
