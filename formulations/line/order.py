@@ -63,39 +63,50 @@ class Line:
     """An order and its schedule: when its ops start, and its makespan ``end``, of whoever was taken over last.
 
     States on the way are remembered, to begin with the one before a change. What is taken over by `keep` is a guess
-    from where all is as it was before, only later or earlier: then that part moves as one. `set` makes sure.
+    from where all is as it was before, only later or earlier: then that part moves as one. `set` from the first place
+    on makes sure, and alone tells when transfers move and which units are taken.
     """
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.order: list[int] = []
-        self.start: list[int] = []
-        self.known: list[int] = []
+        self.start = [-1] * len(tables.duration)
+        self.known = [-1] * len(tables.duration)
         self.units: dict[tuple[int, int], tuple[int, ...]] = {}
         self.moved: list[int] = []
         self.end = 0
-        self.sure = True
         self.placed = 0
         """Ops placed so far, in all that was tried: a measure of work."""
         self._states: list[_Kept] = [(State(tables), 0)]
         self._tried: tuple[list[int], int, list[_Kept], State, int, int] | None = None
         self._was_done = bytearray()
 
-    def set(self, order: Sequence[int]) -> bool:
-        """Take over an order if it leads to a schedule."""
-        state = State(self.tables)
-        states: list[_Kept] = []
-        for k in range(len(order)):
+    def set(self, order: Sequence[int], first: int = 0) -> bool:
+        """Take over an order, equal to the present one before place ``first``, if it leads to a schedule."""
+        begin = min(first // STRIDE, len(self._states) - 1)
+        state = self._at(begin)
+        was_done = state.done[:]
+        states = self._states[:begin]
+        for k in range(begin * STRIDE, len(order)):
             if k % STRIDE == 0:
                 states.append((state.copy(), 0))
             if not advance(state, order, k):
                 return False
-        self.placed += len(order)
+        self.placed += len(order) - begin * STRIDE
         if not ended(state):
             return False
-        self.order, self._states, self.end, self.sure = list(order), states, state.end, True
-        self.start, self.moved, self.known, self.units = state.start, state.moved, state.known, state.units
+        self._was_done = was_done
+        self.start = self._joined(self.start, state.start, state, 0)
+        self.known = self._joined(self.known, state.known, state, 0)
+        self.order, self._states, self.end, self._tried = list(order), states, state.end, None
+        self.moved, self.units = state.moved, state.units
         return True
+
+    def copy(self) -> Line:
+        """Return a line that changes on its own."""
+        twin = Line.__new__(Line)
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def tried(self, order: list[int], first: int, last: int, limit: int | None, more: int = 0) -> int | None:
         """Return the makespan that a changed order leads to, or None if it is above ``limit``; a guess, mostly right.
@@ -146,7 +157,7 @@ class Line:
         self.start = self._joined(self.start, state.start, state, shift)
         self.known = self._joined(self.known, state.known, state, shift)
         self.end = max(state.end, self.end + shift) if rest or state.waiting or min(state.start) < 0 else state.end
-        self.order, self.sure, self._tried = order, False, None
+        self.order, self._tried = order, None
 
     def _joined(self, old: Sequence[int], new: Sequence[int], state: State, shift: int) -> list[int]:
         """Return times as they were up to the change, as they were tried, and from there on moved by ``shift``."""

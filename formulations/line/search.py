@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 PLACED_PER_SECOND = 20_000
 """Deterministic work of one second: ops placed."""
 
+PLACED_PER_TRY = 25
+"""Ops placed before all is as it was, in most tries."""
+
 POLICIES = 12
 """Policies whose schedules of the core give an order to begin with."""
 
@@ -72,22 +75,30 @@ class OrderSearch:
 
     def run(self, spare: float, enough: int) -> FlatSolution | None:
         """Return the best schedule found; one of at most ``enough`` ticks ends the search. A second run goes on."""
-        if self._best is None and not self._start():
+        if self._best is None and not self._start(spare):
             return None
         self._best = self._improve(spare, enough)
         self.line.set(self._best)
         return solution_of(self.line, short_lives=True)
 
-    def _start(self) -> bool:
-        """Place the core, then all else in bundles."""
+    def _start(self, spare: float) -> bool:
+        """Place the core, then all else in bundles, in at most half of the time."""
+        until = spare + (self._budget.left - spare) / 2
         core = core_of(self.problem, self.tables)
-        return self._begin(core) and all(self._insert(of) for of in bundles_of(self.problem, self.tables, core))
+        if not self._begin(core, until):
+            return False
+        bundles = bundles_of(self.problem, self.tables, core)
+        for k, bundle in enumerate(bundles):
+            seconds = max(0.0, self._budget.left - until) / (len(bundles) - k)
+            if not self._insert(bundle, int(seconds * PLACED_PER_SECOND / PLACED_PER_TRY)):
+                return False
+        return True
 
     def _pay(self) -> None:
         self._budget.spend((self.line.placed - self._paid) / PLACED_PER_SECOND)
         self._paid = self.line.placed
 
-    def _begin(self, core: set[int]) -> bool:
+    def _begin(self, core: set[int], until: float) -> bool:
         """Take over the best of the orders in which list schedules start the ops of the core."""
         whole = len(core) == len(self.problem.ops)
         part = self.problem
@@ -107,44 +118,46 @@ class OrderSearch:
             if self.line.set(order) and (end is None or self.line.end < end):
                 best, end = order, self.line.end
             self._pay()
-            if end is not None and end <= self._lower:
+            if end is not None and (end <= self._lower or self._budget.left < until):
                 break
         return best is not None and self.line.set(best)
 
-    def _insert(self, groups: Sequence[Sequence[int]]) -> bool:
-        """Put a bundle where it delays the end least; each half of it where it does, if that is better."""
-        before, end = self.line.order, self.line.end
-        if not self._insert_ops(side_by_side(groups)):
-            return False
-        if len(groups) == 1 or self.line.end == end:
-            return True
-        whole, end = self.line.order, self.line.end
-        half = len(groups) // 2
-        if not self.line.set(before) or not self._insert(groups[:half]) or not self._insert(groups[half:]):
-            return self.line.set(whole)
-        return self.line.end < end or self.line.set(whole)
+    def _insert(self, groups: Sequence[Sequence[int]], tries: int) -> bool:
+        """Put a bundle where it delays the end least; each half of it where it does, if that is better.
 
-    def _insert_ops(self, bundle: Sequence[int]) -> bool:
+        With fewer ``tries`` it is not divided, and fewer places are looked at.
+        """
+        before, spots = self.line.copy(), max(1, min(SPOTS, tries // 2))
+        if not self._insert_ops(side_by_side(groups), spots):
+            return False
+        if tries < 4 * SPOTS or len(groups) == 1 or self.line.end == before.end:
+            return True
+        whole, half = self.line, len(groups) // 2
+        before.placed = whole.placed
+        self.line = before
+        halves = self._insert(groups[:half], tries) and self._insert(groups[half:], tries)
+        if not halves or self.line.end >= whole.end:
+            whole.placed = self.line.placed
+            self.line = whole
+        return True
+
+    def _insert_ops(self, bundle: Sequence[int], count: int) -> bool:
         """Put ops, one after the other, where they delay the end least, of some places over the whole order."""
         order = self.line.order
-        step = max(1, len(order) // SPOTS)
+        step = max(1, len(order) // count)
         found: list[tuple[int, int]] = []
         limit: int | None = None
-        tried: set[int] = set()
-        for spots in (range(0, len(order) + 1, step), None):
+        for places in (range(0, len(order) + 1, step), None):
             around = found[-1][1] if found else len(order)
-            for at in spots or range(max(0, around - step + 1), min(len(order) + 1, around + step)):
-                if at in tried:
-                    continue
-                tried.add(at)
+            near = range(max(0, around - step + 1), min(len(order) + 1, around + step), max(1, step // count))
+            for at in places or near:
                 end = self.line.tried([*order[:at], *bundle, *order[at:]], at, at + len(bundle), limit, len(bundle))
                 if end is not None and (limit is None or end < limit):
                     found.append((end, at))
                     limit = end
         self._pay()
-        return any(self.line.set([*order[:at], *bundle, *order[at:]]) for _, at in sorted(found)) or self.line.set(
-            [*order, *bundle]
-        )
+        spots = [*(at for _, at in sorted(found)), len(order)]
+        return any(self.line.set([*order[:at], *bundle, *order[at:]], at) for at in spots)
 
     def _improve(self, spare: float, enough: int) -> list[int]:
         """Change the order as long as there is time; accept what is not worse than some changes ago."""
@@ -166,6 +179,7 @@ class OrderSearch:
                 end = line.tried(*change, limit)
                 if end is not None:
                     line.keep()
+                    # What was tried is a guess: before it counts, all is placed once more.
                     if end < least and line.set(line.order) and line.end < least:
                         best, least = line.order, line.end
                     changes.look(line)
