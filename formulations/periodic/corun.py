@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
+from heapq import heappop, heappush
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -115,20 +115,25 @@ Measure = Callable[[Body], "tuple[Body, Fraction] | None"]
 
 
 def candidates(loops: Sequence[Loop], trips: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the numbers of iterations in question, small bodies first; a loop alone runs 1 to ``MOST_TIMES`` times."""
+    """Return the numbers of iterations in question: every loop alone, then bodies with few ops before others.
+
+    A loop alone is always in question, whatever their number.
+    """
     sizes = [len(loop.ops) for loop in loops]
-    ranges = [
-        range(min(MOST_TIMES, MOST_OPS // size or 1, count) + 1) for size, count in zip(sizes, trips, strict=True)
-    ]
-    found = [
-        times
-        for times in product(*ranges)
-        if any(times) and (sum(n * size for n, size in zip(times, sizes, strict=True)) <= MOST_OPS or sum(times) == 1)
-    ]
-    of = {times: sum(n * size for n, size in zip(times, sizes, strict=True)) for times in found}
-    alone = [times for times in found if sum(times) == 1]
-    rest = sorted((times for times in found if sum(times) > 1), key=lambda times: (of[times], times))
-    return (alone + rest)[:MOST_BODIES]
+    most = [min(MOST_TIMES, MOST_OPS // size or 1, count) for size, count in zip(sizes, trips, strict=True)]
+    alone = [tuple(int(t == one) for t in range(len(loops))) for one in range(len(loops))]
+    found = alone[::-1]
+    # Each is reached once: by an iteration more of the last loop that it has, or of one after it.
+    queue = sorted((sizes[t], times) for t, times in enumerate(alone))
+    while queue and len(found) < MOST_BODIES:
+        ops, times = heappop(queue)
+        if sum(times) > 1:
+            found.append(times)
+        last = max(t for t, n in enumerate(times) if n)
+        for t in range(last, len(loops)):
+            if times[t] < most[t] and ops + sizes[t] <= MOST_OPS:
+                heappush(queue, (ops + sizes[t], (*times[:t], times[t] + 1, *times[t + 1 :])))
+    return found
 
 
 def best_mix(
@@ -152,7 +157,7 @@ def best_mix(
     budget = Budget(seconds, counted=seed is not None)
     costs = _least(loops, candidates(loops, trips))
     bodies, known = len(costs), dict[tuple[int, ...], Body]()
-    alone = [tuple(int(t == one) for t in range(len(loops))) for one in range(len(loops))]
+    alone = [times for times in reversed(costs) if sum(times) == 1]
     with Guard(lazy=True) as guard:
 
         def look_at(times: tuple[int, ...]) -> None:
@@ -169,8 +174,7 @@ def best_mix(
                 known[times], costs[times] = measured
 
         for times in alone:
-            if times in costs:
-                look_at(times)
+            look_at(times)
         looked = len(loops)
         while True:
             in_time = (budget.left > 0 and looked < MOST_LOOKED) or looked == len(loops)

@@ -13,7 +13,7 @@ from hexloom import load_hw
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.periodic.bounds import least_ii
 from hexloom.formulations.periodic.bounds import lower_bounds as rate_bounds
-from hexloom.formulations.periodic.corun import Body, best_mix, candidates, side_by_side
+from hexloom.formulations.periodic.corun import MOST_BODIES, MOST_TIMES, Body, best_mix, candidates, side_by_side
 from hexloom.formulations.periodic.loop import Dependency, Loop, LoopBuffer, LoopOp, LoopUser
 from hexloom.formulations.periodic.modulo import modulo_schedule
 from hexloom.formulations.periodic.whole_bounds import whole_bounds
@@ -112,6 +112,20 @@ def test_candidates_have_every_loop_alone_first() -> None:
     found = candidates((chain("a", 1, 1), chain("b", 1, 1)), (5, 1))
     assert set(found[:2]) == {(1, 0), (0, 1)}
     assert max(times[1] for times in found) == 1
+
+
+def test_many_loops_have_few_candidates_those_with_the_fewest_ops() -> None:
+    loops = [chain(f"l{k}", 1, 1) for k in range(30)]
+    found = candidates(loops, [MOST_TIMES] * len(loops))
+    assert len(found) == len(set(found)) == MOST_BODIES
+    assert [sum(times) for times in found] == [1] * 30 + [2] * (MOST_BODIES - 30)
+
+
+def test_every_loop_alone_is_a_candidate_however_many_there_are() -> None:
+    loops = [chain(f"l{k}", 1, 1) for k in range(MOST_BODIES + 6)]
+    found = candidates(loops, [5] * len(loops))
+    assert len(found) == len(loops)
+    assert {times.index(1) for times in found} == set(range(len(loops)))
 
 
 def test_gangs_part_the_time_of_all_others() -> None:
