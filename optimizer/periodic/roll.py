@@ -9,20 +9,26 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import ValidationError
+
 from hexloom.formulations.periodic.loop import Dependency, Loop, LoopBuffer, LoopOp, LoopUser
 from hexloom.formulations.problem import Mode, Use
+from hexloom.optimizer.kernels.spec import explain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from hexloom.formulations.problem import Buffer, Op, Problem, Rule
 
 FINER = 16
 """Parts of a tick in which bodies are scheduled: moments without length take one of them."""
+
+FEWEST = 3
+"""Iterations of a loop at least: the first, and two by which one sees that they go on alike."""
 
 START, WAIT = "@start", "@wait"
 """A transfer is three ops of a body: its issue, itself, and the look of its owner that ends it."""
@@ -92,6 +98,9 @@ def roll(short: Problem, parts: dict[tuple[str, str], int], iterations: dict[str
         Iterations differ in more than their number, or need what bodies do not know.
     """
     _refuse_unknown(short)
+    for task, n in iterations.items():
+        if n < FEWEST:
+            raise NotALoopError(f"task {task!r} has iterations: {n}; loops begin at {FEWEST}")
     place = _places(short, parts, iterations)
     middle = {task: n // 2 for task, n in iterations.items()}
     rings, buffers = _rings(short, place, iterations, middle)
@@ -106,7 +115,8 @@ def roll(short: Problem, parts: dict[tuple[str, str], int], iterations: dict[str
         }
         if not ops:
             raise NotALoopError(f"task {task!r} has no op of which every iteration has one")
-        loops[task] = Loop(
+        make = partial(
+            Loop,
             name=task,
             ops=tuple(part for key, op in ops.items() for part in _body_ops(short, key, op)),
             dependencies=tuple(_dependencies(short, ops, _edges(short, place, task, j))),
@@ -116,7 +126,22 @@ def roll(short: Problem, parts: dict[tuple[str, str], int], iterations: dict[str
             buffers=tuple(buffers[task]),
             scratchpad=short.scratchpad,
         )  # fmt: skip
+        loops[task] = as_loop(task, make)
     return Rolled(short, iterations, place, rings, loops)
+
+
+def as_loop(task: str, make: Callable[[], Loop]) -> Loop:
+    """Return the body of ``task``.
+
+    Raises
+    ------
+    NotALoopError
+        One iteration alone asks for more than there is, of the scratchpad or, under rule ``rigid``, of a channel.
+    """
+    try:
+        return make()
+    except ValidationError as error:
+        raise NotALoopError(f"task {task!r}: {explain(error, Loop)}") from None
 
 
 def _refuse_unknown(problem: Problem) -> None:

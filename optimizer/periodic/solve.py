@@ -28,7 +28,7 @@ from hexloom.optimizer.periodic.check import UNSTEADY, check_periodic_schedule
 from hexloom.optimizer.periodic.existing import baselines_of
 from hexloom.optimizer.periodic.phases import Phase, phases_of
 from hexloom.optimizer.periodic.repeat import Repeat
-from hexloom.optimizer.periodic.roll import FINER, NotALoopError
+from hexloom.optimizer.periodic.roll import FINER, NotALoopError, as_loop
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
 from hexloom.optimizer.periodic.trial import Ran, Source, run
 from hexloom.optimizer.schedule import BoundRow
@@ -103,7 +103,8 @@ def reduced_of(source: Source, seconds: float, seed: int | None) -> Reduced:
     for task in source.trips:
         loop = base.rolled.loops[task]
         pad = loop.scratchpad
-        loops.append(loop.changed(scratchpad=pad.model_copy(update={"reserved_bytes": pad.total_bytes - base.room})))
+        left_over = pad.model_copy(update={"reserved_bytes": pad.total_bytes - base.room})
+        loops.append(as_loop(task, partial(loop.changed, scratchpad=left_over)))
     left = seconds - (time.monotonic() - started) if seed is None else seconds
     found = best_mix(loops, list(source.trips.values()), partial(_measure, source), left * MIX_SHARE, seed=seed)
     if found is None:
@@ -215,6 +216,8 @@ def schedule_of(source: Source, reduced: Reduced, seed: int | None) -> PeriodicS
         BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail)
         for b in whole_bounds(ran.small.problem, ran.small.rule, more)
     )
+    if not rows:
+        raise NotALoopError("no op takes time of an engine, so nothing bounds how soon iterations follow each other")
     return PeriodicSchedule(
         name=source.workload.name,
         tool=f"hexloom {version('hexloom')}",

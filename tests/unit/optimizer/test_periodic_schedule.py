@@ -112,6 +112,30 @@ def test_a_deadline_is_for_plans_of_ops() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"duration_us": 1, "buffers": ["b{i}"]}, "task 't': buffer 't/ring.0' takes 1073741824 B, the scratchpad has"),
+        ({"duration_us": 1, "channels": {"ddr": "900GB/s"}}, "demands 900000 of channel 'ddr', whose capacity is"),
+        ({"duration_us": 0}, "no op takes time of an engine"),
+    ],
+)
+def test_an_iteration_that_cannot_run_or_takes_no_time_is_told(body: dict[str, Any], why: str) -> None:
+    loop: dict[str, Any] = {"for": "i", "count": 400, "ops": [{"name": "a{i}", "engine": "hvx", **body}]}
+    if "buffers" in body:
+        loop["buffers"] = [{"name": "b{i}", "size_bytes": "1GiB"}]
+    task = {"name": "t", "ops": [loop]}
+    with pytest.raises(NotALoopError, match=why):
+        solve_periodic(workload(task), contention="rigid")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_too_few_iterations_are_told(count: int) -> None:
+    ops = [{"name": "a{i}", "engine": "hmx", "duration_us": 1}]
+    with pytest.raises(NotALoopError, match=f"task 't' has iterations: {count}; loops begin at 3"):
+        solve_periodic(workload({"name": "t", "ops": [{"for": "i", "count": count, "ops": ops}]}))
+
+
+@pytest.mark.parametrize(
     ("tiles", "formulation", "why"),
     [(10, "flat", "10 iterations, fewer than"), (100, "flat", "about 500 ops"), (MILLION, "periodic", "5,000,000 ops")],
 )
