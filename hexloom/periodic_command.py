@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from hexloom.emit.files import write_texts
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.periodic_summary import periodic_numbers, periodic_summary
 from hexloom.emit.timeline import timeline_json
@@ -19,10 +20,9 @@ from hexloom.optimizer.periodic.choose import formulation_for
 from hexloom.optimizer.periodic.roll import NotALoopError
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.periodic.solve import solve_periodic
-from hexloom.optimizer.schedule import write_whole
 from hexloom.optimizer.solve import machine_of, rule_named
 from hexloom.optimizer.workload import Workload
-from hexloom.talk import CHECK_FAILED, DONE, say, tell
+from hexloom.talk import CHECK_FAILED, DONE, NO_PLAN, say, tell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,9 +81,10 @@ def solve_loops(
             "timeline.json": timeline_json(schedule.written),
             "gantt.svg": gantt_svg(schedule.written),
         }
-        for name, text in texts.items():
-            files[name] = str(out / name)
-            write_whole(out / name, text)
+        try:
+            files = write_texts(out, texts)
+        except KeyboardInterrupt:
+            return say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
         tell("no C tables: those with loops are not written yet; timeline and picture show the iterations written down")
     if to_stdout:
         sys.stdout.write(schedule.to_json())

@@ -61,3 +61,9 @@ def test_a_corrupted_file_is_refused(folder: Path, tmp_path: Path, capsys: pytes
     broken.write_text(json.dumps(data), encoding="utf-8")
     assert main(["check", str(broken)]) == 4
     assert "makespan" in capsys.readouterr().out
+
+
+def test_the_files_of_loops_are_written_together_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "gantt.svg").mkdir()
+    assert main(["solve", str(WORKLOAD), "--time-limit", "1s", "-o", str(tmp_path)]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["gantt.svg"]
