@@ -56,6 +56,7 @@ def host_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Host]:
     return one
 
 
+@pytest.fixture(scope="session")
 def shared_traces() -> Path:
     """Return the folder of third-party traces; the test is skipped where there is none."""
     folder = Path(__file__).resolve().parents[1].parent / "shared" / "traces"

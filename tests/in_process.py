@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 class InProcess:
     """The guard without its process: a new one for every example would take a second each."""
 
+    def __init__(self) -> None:
+        self.spent = 0.0
+        self.stopped = False
+
     def __enter__(self) -> InProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def solve(self, job: Job, on_solution: Callable[[FlatSolution], None] | None = None) -> Outcome:
         flat = model_of(job)
@@ -36,6 +43,7 @@ class InProcess:
 
         assert flat.model.validate() == ""
         status, bound = flat.solve(take)
+        self.spent += flat.spent
         return Outcome(status, bound, seen[-1] if seen else None)
 
     def run(self, errand: Errand) -> tuple[str, int, Any]:
