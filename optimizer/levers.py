@@ -335,8 +335,7 @@ class Levers:
             for b in names(e.before)
             for a in names(e.after)
         )
-        buffers = tuple(
-            b.model_copy(update={"ops": tuple(n for o in b.ops for n in names(o))}) for b in self.problem.buffers
-        )
+        used = [b.model_copy(update={"ops": tuple(n for o in b.ops for n in names(o))}) for b in self.problem.buffers]
+        buffers = still_overwriting(used)
         ops = (*self.problem.ops[:i], *parts, *self.problem.ops[i + 1 :])
         return with_parts(self.problem, ops=ops, precedences=edges, buffers=buffers)

@@ -13,7 +13,7 @@ from hexloom.emit import records
 from hexloom.emit.lanes import View
 from hexloom.emit.tables import make_tables
 from hexloom.formulations.greedy import Policy, list_schedule
-from hexloom.formulations.problem import Problem
+from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Problem, Scratchpad, Use
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.check import check_plan, check_schedule
 from hexloom.optimizer.errors import InvalidInputError
@@ -182,3 +182,21 @@ def test_one_op_puts_nothing_over_what_it_puts_over_something_else() -> None:
     )
     with pytest.raises(ValueError, match="buffer 'x' overwrites 'y', which the same op writes over another; drop one"):
         problem(on("hvx", "a", 1), buffers=buffers, capacity=4)
+
+
+def test_an_op_that_is_split_overwrites_nothing() -> None:
+    """Two parts of it would each use both: the lever is solved all the same."""
+    dma = Dma(owner_engine="w", owner_unit=0, descriptors=2)
+    mode = Mode(uses=(Use(engine="queue", ticks=1),), latency_ticks=1, dma=dma)
+    split = Problem(
+        engines=(Engine(name="w"), Engine(name="queue", kind="pipe", depth=1)),
+        ops=(Op(name="o", modes=(mode,)),),
+        buffers=(
+            Buffer(name="b0", size_bytes=0, ops=("o",), overwrites="b1"),
+            Buffer(name="b1", size_bytes=0, ops=("o",)),
+        ),
+        scratchpad=Scratchpad(total_bytes=8),
+    )
+    result = solve(split, seed=0, time_limit_s=0.2, contention="none")
+    assert result.status == "INFEASIBLE"
+    assert result.infeasibility is not None
