@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.workload import Workload
 
-FLAT_OPS = 2000
+FLAT_OPS = 8000
 """Up to so many ops every op gets a place of its own: the search then knows beginnings and ends as well."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MILLION = 10**6
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 MATMUL = {"name": "matmul", "kernel": "matmul_w4a16", "m": 1024, "k": 2048, "m_chunk": 1024, "n_chunk": 64}
 NORM = {"name": "norm", "kernel": "rmsnorm", "cols": 2048, "mode": "direct", "rows_per_block": 8}
@@ -143,3 +146,9 @@ def test_auto_says_why(tiles: int, formulation: str, why: str) -> None:
     chosen, words = formulation_for(pair(tiles), load_hw("hexagon-v81"), "none")
     assert chosen == formulation
     assert why in words
+
+
+def test_the_flagship_is_solved_op_by_op() -> None:
+    flagship = Workload.load(EXAMPLES / "llama_matmul_and_norm" / "workload.yaml")
+    chosen, why = formulation_for(flagship, load_hw("hexagon-v81"), "fluid")
+    assert chosen == "flat", why
