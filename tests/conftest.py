@@ -18,7 +18,7 @@ SLOW_BY_NATURE = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck
 
 settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=SLOW_BY_NATURE)
 settings.register_profile(
-    "ci", max_examples=50, deadline=None, derandomize=True, suppress_health_check=SLOW_BY_NATURE, print_blob=True
+    "ci", max_examples=35, deadline=None, derandomize=True, suppress_health_check=SLOW_BY_NATURE, print_blob=True
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hexloom.optimizer.schedule import Schedule
 
-QUICK, MANY = 60, 500
+QUICK, MANY = 60, max(200, int(os.environ.get("HEXLOOM_PLANS", "0")))
 QUICK_OPS, MOST_OPS = 10, 12
 MOST_STATES = 30_000
 
