@@ -43,7 +43,18 @@ from hexloom.optimizer.workload import Workload, read_data, read_text
 from hexloom.periodic_command import check_loops, is_periodic, solve_loops, why_loops
 from hexloom.run_command import run_command
 from hexloom.schedules import load_schedule, schedule_from
-from hexloom.talk import BAD_INPUT, CHECK_FAILED, DONE, INFEASIBLE, NO_PLAN, check_folder, say, seconds, tell
+from hexloom.talk import (
+    BAD_INPUT,
+    CHECK_FAILED,
+    DONE,
+    INFEASIBLE,
+    NO_PLAN,
+    check_folder,
+    say,
+    seconds,
+    tell,
+    tell_check,
+)
 from hexloom.tune_command import tune_command
 
 if TYPE_CHECKING:
@@ -225,22 +236,9 @@ def check_command(
     if is_periodic(data):
         return check_loops(source, data, as_json=as_json)
     schedule = schedule_from(source, data)
-    violations = check_schedule(schedule)
-    if as_json:
-        rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]
-        on_trust = _on_trust(schedule)
-        print(json.dumps({"ok": not violations, "violations": rows, "on_trust": on_trust}, indent=1))
-    elif not violations:
-        counts = {"ops": schedule.rows, "waits": schedule.plan.waits, "buffers": schedule.problem.buffers}
-        done = ", ".join(f"{len(of)} {what}" for what, of in counts.items())
-        print(f"{schedule.name}: checked, no violation ({done})")
-        for claim in _on_trust(schedule):
-            print(f"not checked: {claim}")
-    else:
-        for v in violations:
-            print(f"{v.kind}: {v.message}")
-        say(f"{source}: {len(violations)} violations", CHECK_FAILED)
-    return CHECK_FAILED if violations else DONE
+    counts = {"ops": schedule.rows, "waits": schedule.plan.waits, "buffers": schedule.problem.buffers}
+    done = f"{schedule.name}: checked, no violation ({', '.join(f'{len(of)} {what}' for what, of in counts.items())})"
+    return tell_check(source, check_schedule(schedule), done, _on_trust(schedule), as_json=as_json)
 
 
 def _check_pipeline(source: Path, data: Any, limit_s: float, as_json: bool) -> int:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from hexloom.emit.files import write_texts
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.periodic_summary import periodic_numbers, periodic_summary
+from hexloom.emit.summary import short
 from hexloom.emit.timeline import timeline_json
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import explain
@@ -22,7 +23,7 @@ from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.periodic.solve import solve_periodic
 from hexloom.optimizer.solve import machine_of, rule_named
 from hexloom.optimizer.workload import Workload
-from hexloom.talk import CHECK_FAILED, DONE, NO_PLAN, say, tell
+from hexloom.talk import DONE, NO_PLAN, say, tell, tell_check
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,15 +107,9 @@ def check_loops(source: Path, data: Any, *, as_json: bool) -> int:
         schedule = PeriodicSchedule.model_validate(data)
     except ValidationError as error:
         raise InvalidInputError(f"{source}: not a periodic schedule: {explain(error, PeriodicSchedule)}") from None
-    violations = check_periodic_schedule(schedule)
-    if as_json:
-        rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]
-        print(json.dumps({"ok": not violations, "violations": rows}, indent=1))
-    elif not violations:
-        trips = ", ".join(f"{n:,} x {task}" for task, n in schedule.trips.items())
-        print(f"{schedule.name}: checked, no violation ({trips}; {len(schedule.written.rows)} ops written down)")
-    else:
-        for v in violations:
-            print(f"{v.kind}: {v.message}")
-        say(f"{source}: {len(violations)} violations", CHECK_FAILED)
-    return CHECK_FAILED if violations else DONE
+    trips = ", ".join(f"{n:,} x {task}" for task, n in schedule.trips.items())
+    done = f"{schedule.name}: checked, no violation ({trips}; {len(schedule.written.rows)} ops written down)"
+    known = {name: ticks for name, ticks in schedule.baselines.items() if ticks is not None}
+    times = " and ".join(f"{name} {short(schedule.us(ticks))} us" for name, ticks in known.items())
+    trust = [f"baselines {times} rest on the loops of today; solve the workload again to see them"] if known else []
+    return tell_check(source, check_periodic_schedule(schedule), done, trust, as_json=as_json)

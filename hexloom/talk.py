@@ -6,6 +6,7 @@ Exit codes: 0 done and checked; 1 proven infeasible; 2 bad input; 3 limit reache
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import sys
@@ -14,7 +15,10 @@ from typing import TYPE_CHECKING
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from hexloom.optimizer.check import Violation
 
 DONE, INFEASIBLE, BAD_INPUT, NO_PLAN, CHECK_FAILED = range(5)
 
@@ -50,3 +54,21 @@ def check_folder(folder: Path) -> None:
         raise InvalidInputError(f"--out {folder}: {there} is not a folder; name one that is, or a new one")
     if not os.access(there, os.W_OK | os.X_OK):
         raise InvalidInputError(f"--out {folder}: {there} cannot be written; name another folder")
+
+
+def tell_check(
+    source: Path, violations: Sequence[Violation], done: str, on_trust: Sequence[str], *, as_json: bool
+) -> int:
+    """Say what a check found, ``done`` if that is nothing, and what it takes on trust; return the exit code."""
+    if as_json:
+        rows = [{"kind": v.kind, "parties": list(v.parties), "message": v.message} for v in violations]
+        print(json.dumps({"ok": not violations, "violations": rows, "on_trust": list(on_trust)}, indent=1))
+    elif not violations:
+        print(done)
+        for claim in on_trust:
+            print(f"not checked: {claim}")
+    else:
+        for v in violations:
+            print(f"{v.kind}: {v.message}")
+        say(f"{source}: {len(violations)} violations", CHECK_FAILED)
+    return CHECK_FAILED if violations else DONE

@@ -43,23 +43,23 @@ def _loop_ticks(source: Source, task: str, trips: int) -> Moment | None:
     if source.small({task: RUNS[0]}).lowered.loops[0].one_stage_at_a_time:
         short, longer = (_alone(source.small({task: n})).staged_ticks for n in (RUNS[0], RUNS[0] + 1))
         return short + (trips - RUNS[0]) * (longer - short)
-    for runs in RUNS:
+    for runs in (min(runs, trips) for runs in RUNS):
         small = source.small({task: runs})
         alone = baselines(small.problem, small.lowered.loops, small.rule, serial=False).tasks[0]
         if alone.decision is None:
             return None
         part = small.problem.restricted(frozenset(op.name for op in small.problem.ops), task)
         timeline = simulate(part, make_plan(part, alone.decision), small.rule)
+        if runs == trips:
+            return timeline.makespan
         places = {i: (at[0], 0, at[1]) for i, at in enumerate(small.rolled.place) if at is not None}
         times = {i: timeline.times[small.problem.ops[i].name] for i in places}
         reach = max((edge.distance for edge in small.rolled.loops[task].dependencies), default=0) + 1
         repeat = find_repeat(times, places, runs - 1, 1, reach)
         if repeat is None:
             continue
-        rest = (trips - runs) % repeat.period
-        last = timeline.makespan
-        if rest:
-            few = source.small({task: runs + rest - repeat.period})
-            last = baselines(few.problem, few.lowered.loops, few.rule, serial=False).tasks[0].loop_ticks or 0
-        return last + (trips - runs - rest + (repeat.period if rest else 0)) // repeat.period * repeat.ticks
+        periods, rest = divmod(trips - runs, repeat.period)
+        few = source.small({task: runs + rest})
+        last = baselines(few.problem, few.lowered.loops, few.rule, serial=False).tasks[0].loop_ticks
+        return None if last is None else last + periods * repeat.ticks
     return None

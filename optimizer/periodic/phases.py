@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 class Phase:
     """A body that runs again and again: ``times`` iterations of every task in each run, ``count`` in all.
 
-    Its first run begins ``later_ticks`` after the one that its predecessor would have made next.
+    Its first run begins ``later_parts`` of ticks after the one that its predecessor would have made next.
     """
 
     body: Body
     tasks: tuple[str, ...]
     count: tuple[int, ...]
-    later_ticks: int = 0
+    later_parts: int = 0
 
     @property
     def times(self) -> dict[str, int]:
@@ -147,8 +147,6 @@ class Unrolled:
     ) -> tuple[tuple[int, int], ...]:
         """Return what paces bodies, and what keeps a phase from running beside the one before it.
 
-        Else no period could be put in.
-
         What comes first on every thread and unit waits for the last op of the phase before that is over by then.
         """
         phase_of = {i: self.places[place[0].task][place[1]].phase for i, place in enumerate(self.rolled.place) if place}
@@ -229,7 +227,7 @@ class Unrolled:
     def _begins(self) -> list[int]:
         begins, at = [], 0
         for phase in self.phases:
-            at += phase.later_ticks
+            at += phase.later_parts
             begins.append(at)
             at += phase.runs * phase.body.schedule.ii_ticks
         return begins
@@ -316,7 +314,7 @@ def handovers(phases: Sequence[Phase]) -> list[tuple[Phase, ...]]:
         for before, phase in pairwise(phases):
             body = before.body
             rest = max(0, length_of(body.loop, body.schedule) - body.schedule.ii_ticks)
-            moved.append(replace(phase, later_ticks=rest * eighths // 8))
+            moved.append(replace(phase, later_parts=rest * eighths // 8))
         found.append(tuple(moved))
     return found if len(phases) > 1 else found[:1]
 

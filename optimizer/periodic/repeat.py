@@ -61,12 +61,11 @@ def find_repeat(
     rows = [_row([by_run[k][name] for name in names]) for k in range(complete)]
     window = reach + _under_way(rows)
     for period in range(rings, MOST_PERIODS * rings + 1, rings):
-        same = 0
+        same, before = 0, rows[period][0] - rows[0][0] if period < complete else 0
         for k in range(complete - period):
             ahead = rows[k + period][0] - rows[k][0]
-            same = same + 1 if _shifted(rows[k], ahead) == rows[k + period] and (
-                k == 0 or not same or ahead == rows[k + period - 1][0] - rows[k - 1][0]
-            ) else 0  # fmt: skip
+            repeats = _shifted(rows[k], ahead) == rows[k + period] and (ahead == before or not same)
+            same, before = same + 1 if repeats else 0, ahead
             if same >= window + period:
                 return Repeat(k - same + 1, period, ahead)
     return None

@@ -147,7 +147,7 @@ class Reduced:
             if open_ is None:
                 if all(left % (period or 1) == 0 for left, period in zip(rest, known, strict=True)):
                     break
-                periods = [period or 1 for period in known]
+                periods = [lcm(old, period or 1) for old, period in zip(periods, known, strict=True)]
             elif runs < MOST_RUNS:
                 runs = min(runs * 3 // 2, MOST_RUNS)
             else:
@@ -207,14 +207,14 @@ def schedule_of(source: Source, reduced: Reduced, seed: int | None) -> PeriodicS
     ran, stretches = reduced.ran, reduced.stretches()
     left_out = sum((s.periods_left_out * Fraction(s.period_ticks) for s in stretches), Fraction(0))
     rolled = ran.small.rolled
-    more = []
+    missing = []
     for task, trips in source.trips.items():
         middle = rolled.iterations[task] // 2
         ops = tuple(i for i, at in enumerate(rolled.place) if at and at[0].task == task and at[1] == middle)
-        more.append((ops, trips - rolled.iterations[task]))
+        missing.append((ops, trips - rolled.iterations[task]))
     rows = tuple(
         BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail)
-        for b in whole_bounds(ran.small.problem, ran.small.rule, more)
+        for b in whole_bounds(ran.small.problem, ran.small.rule, missing)
     )
     if not rows:
         raise NotALoopError("no op takes time of an engine, so nothing bounds how soon iterations follow each other")
@@ -233,7 +233,7 @@ def schedule_of(source: Source, reduced: Reduced, seed: int | None) -> PeriodicS
         bounds=rows,
         baselines=baselines_of(source),
         written=_written(source, ran, seed),
-        grown=tuple(None if more_ is None else _written(source, more_, seed) for more_ in reduced.grown()),
+        grown=tuple(None if more is None else _written(source, more, seed) for more in reduced.grown()),
     )
 
 

@@ -160,27 +160,27 @@ class Ran:
     repeats: tuple[Repeat | None, ...]
 
 
-def run(small_: Small, phases: Sequence[Phase], *, moved: bool = False) -> Ran | None:
+def run(few: Small, phases: Sequence[Phase], *, moved: bool = False) -> Ran | None:
     """Return the plan of ``phases``, each begun as early as hand-overs of bytes allow; None if there is none.
 
     With ``moved`` they begin when they say.
     """
-    for moved_ in [tuple(phases)] if moved else handovers(phases):
-        unrolled = Unrolled(small_.rolled, small_.problem, moved_, small_.kept, strictly=small_.strictly)
+    for begun in [tuple(phases)] if moved else handovers(phases):
+        unrolled = Unrolled(few.rolled, few.problem, begun, few.kept, strictly=few.strictly)
         decision = unrolled.decision()
         try:
-            plan = make_plan(small_.problem, decision)
-            timeline = simulate(small_.problem, plan, small_.rule)
+            plan = make_plan(few.problem, decision)
+            timeline = simulate(few.problem, plan, few.rule)
         except PlanError:
             continue
-        repeats = tuple(_repeat(small_, moved_, p, timeline) for p in range(len(moved_)))
-        return Ran(small_, moved_, decision, plan, timeline, repeats)
+        repeats = tuple(_repeat(few, begun, p, timeline) for p in range(len(begun)))
+        return Ran(few, begun, decision, plan, timeline, repeats)
     return None
 
 
-def _repeat(small_: Small, phases: Sequence[Phase], p: int, timeline: ExactTimeline) -> Repeat | None:
-    runs = run_of(small_.rolled, phases, p)
-    times = {i: timeline.times[small_.problem.ops[i].name] for i in runs}
+def _repeat(few: Small, phases: Sequence[Phase], p: int, timeline: ExactTimeline) -> Repeat | None:
+    runs = run_of(few.rolled, phases, p)
+    times = {i: timeline.times[few.problem.ops[i].name] for i in runs}
     body = phases[p].body
     distance = max((edge.distance for edge in body.loop.dependencies), default=0)
     rings = max((len(ring) for ring in body.schedule.addresses.values()), default=0)

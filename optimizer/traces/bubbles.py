@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Mode, Problem
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.plan import Plan, Queue
+    from hexloom.optimizer.simulate import OpTimes
 
 Reason = Literal[
     "entry", "dependency", "reuse", "order", "contention", "late_observation", "units", "dispatch", "transfer", "tail"
@@ -20,25 +21,6 @@ for a transfer that was done and not yet seen. ``units``: for other units of the
 did not begin. ``transfer``: blocked in a wait for a transfer. ``tail``: nothing left to do."""
 
 REASONS: tuple[Reason, ...] = get_args(Reason)
-
-
-class Times(Protocol):
-    """The times of an op that say who waits for whom."""
-
-    @property
-    def start(self) -> Moment: ...  # noqa: D102
-
-    @property
-    def end(self) -> Moment: ...  # noqa: D102
-
-    @property
-    def done(self) -> Moment: ...  # noqa: D102
-
-    @property
-    def wait_start(self) -> Moment: ...  # noqa: D102
-
-    @property
-    def observed(self) -> Moment: ...  # noqa: D102
 
 
 class Split:
@@ -67,7 +49,7 @@ class Bubbles:
         problem: Problem,
         plan: Plan,
         modes: Mapping[str, Mode],
-        times: Mapping[str, Times],
+        times: Mapping[str, OpTimes[Moment]],
         slower: Mapping[str, Moment],
     ) -> None:
         self.problem, self.plan, self.modes, self.times, self.slower = problem, plan, modes, times, slower
@@ -102,7 +84,7 @@ class Bubbles:
             found.append((entry.op, entry.action, start, at))
         return found
 
-    def _released(self, op: str, engine: str, times: Times) -> Moment:
+    def _released(self, op: str, engine: str, times: OpTimes[Moment]) -> Moment:
         """Return when an op gave back its unit of ``engine``."""
         mode = self.modes[op]
         if mode.dma is not None:

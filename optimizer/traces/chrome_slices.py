@@ -6,7 +6,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hexloom.optimizer.traces.findings import Findings
 
@@ -42,9 +42,9 @@ class Track:
         Records that are not in order of time are sorted, at one time ends before begins; records that are in order
         stay as they are, since only their order tells a slice of no length from two that touch.
         """
-        order = range(len(self.times))
+        order: Sequence[int] = range(len(self.times))
         if not self.sorted:
-            order = sorted(order, key=lambda i: (self.times[i], self.phases[i] == BEGIN, i))  # type: ignore[assignment]
+            order = sorted(order, key=lambda i: (self.times[i], self.phases[i] == BEGIN, i))
         stack: list[tuple[int, int]] = []
         for i in order:
             name, time = self.names[i], self.times[i]

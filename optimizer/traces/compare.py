@@ -192,8 +192,9 @@ class _Comparer:
         skew = sorted(r.times[n].start - self.predicted[n].start for r in self.runs for n in names if n in r.times)
         middle, expected = measured[(len(measured) - 1) // 2], predicted[(len(predicted) - 1) // 2]
         error = Fraction(middle) / expected - 1 if expected else None
-        core = engine != "dma" and self.clock_mhz is not None and self.machine_mhz is not None
-        clock = self.machine_mhz / self.clock_mhz - 1 if core else None  # type: ignore[operator]
+        clock = None
+        if engine != "dma" and self.clock_mhz is not None and self.machine_mhz is not None:
+            clock = self.machine_mhz / self.clock_mhz - 1
         return StageRow(
             task=task,
             stage=stage,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexloom.formulations.problem import Mode, Problem
+    from hexloom.formulations.problem import Mode, Problem, Rule
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.traces.trace import Trace
@@ -120,10 +120,10 @@ def _begun(mode: Mode, times: OpTimes[float], tick: float) -> float:
 
 
 def _work_done(
-    problem: Problem, rule: str, modes: Mapping[str, Mode], times: Mapping[str, OpTimes[float]], tick: float
+    problem: Problem, rule: Rule, modes: Mapping[str, Mode], times: Mapping[str, OpTimes[float]], tick: float
 ) -> dict[str, float]:
     """Return the microseconds of work at full speed that each op did in its time; nothing of ops that none can slow."""
-    sharing = Sharing(problem, rule, exact=False)  # type: ignore[arg-type]
+    sharing = Sharing(problem, rule, exact=False)
     index = problem.op_index
     loads = {name: sharing.load_of(modes[name]) for name in times}
     changes: dict[float, list[tuple[str, bool]]] = {}

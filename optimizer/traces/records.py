@@ -109,8 +109,9 @@ class _Reader:
             self.findings.add("malformed", f"{name or label(value, 60)}: start, end, phase or run is none")
             return
         number = whole(record.get("worker"))
-        known = number is not None and 0 <= number < len(self.workers)
-        engine, unit = self.workers[number] if known else ("thread", label(record.get("worker"), 60))  # type: ignore[index]
+        engine, unit = "thread", label(record.get("worker"), 60)
+        if number is not None and 0 <= number < len(self.workers):
+            engine, unit = self.workers[number]
         if kind == "transfer":
             engine = "dma"
         lane = self.trace.lane((unit, engine), engine, unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hexloom.formulations.problem import Problem
 from hexloom.optimizer.plan import Wait
@@ -14,32 +14,11 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.problem import Mode
     from hexloom.formulations.ticks import Moment
-    from hexloom.optimizer.schedule import Schedule
+    from hexloom.optimizer.schedule import OpRow, Schedule
+    from hexloom.optimizer.simulate import OpTimes
 
 PARTS = 1 << 10
 """Parts of a tick in which a replay counts: durations that were measured are not whole ticks."""
-
-
-class Phases(Protocol):
-    """Times of an op, predicted or measured."""
-
-    @property
-    def start(self) -> Moment: ...  # noqa: D102
-
-    @property
-    def end(self) -> Moment: ...  # noqa: D102
-
-    @property
-    def transfer_start(self) -> Moment: ...  # noqa: D102
-
-    @property
-    def done(self) -> Moment: ...  # noqa: D102
-
-    @property
-    def wait_start(self) -> Moment: ...  # noqa: D102
-
-    @property
-    def observed(self) -> Moment: ...  # noqa: D102
 
 
 class Lengths:
@@ -51,7 +30,7 @@ class Lengths:
         self.work, self.issue, self.poll = work, issue, poll
 
 
-def lengths_of(mode: Mode, times: Phases) -> Lengths:
+def lengths_of(mode: Mode, times: OpTimes[Moment] | OpRow) -> Lengths:
     """Return the phases of an op that has these times; work includes the overhead before it."""
     if mode.dma is None:
         return Lengths(times.done - times.start)

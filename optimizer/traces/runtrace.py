@@ -45,8 +45,9 @@ class RuntraceReader(ChromeReader):
         ticks = [whole(args.get(f"stat_{side}_ticks")) for side in ("start", "end")]
         cycles = [whole(args.get(f"stat_{side}_cycles")) for side in ("start", "end")]
         khz = 0
-        if None not in (*ticks, *cycles):
-            passed, worked = ticks[1] - ticks[0], cycles[1] - cycles[0]  # type: ignore[operator]
+        known = [number for number in (*ticks, *cycles) if number is not None]
+        if len(known) == len(ticks) + len(cycles):
+            passed, worked = known[1] - known[0], known[3] - known[2]
             if passed > 0 and worked > 0:
                 khz = (worked * TICK_KHZ * 2 + passed) // (passed * 2)
             if passed != end - start:

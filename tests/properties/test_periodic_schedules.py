@@ -81,7 +81,7 @@ def holds(workload: Workload, rule: Rule) -> None:
     schedule = schedule_of(source, reduced, seed=1)
     assert check_periodic_schedule(schedule) == []
     later = [
-        replace(phase, later_ticks=moved.later_ticks)
+        replace(phase, later_parts=moved.later_parts)
         for phase, moved in zip(reduced.phases, reduced.ran.phases, strict=True)
     ]
     full = run(source.small(source.trips), later, moved=True)
