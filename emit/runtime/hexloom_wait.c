@@ -30,23 +30,24 @@ void hexloom_fail_at(const worker *w, uint32_t code, uint32_t task, int32_t deta
   hexloom_fail(w->run, &status);
 }
 
-/* Look a few times, then sleep until the counter is there, somebody stops, or the deadline has passed. */
+/* Look a few times, then sleep until the counter is there, somebody stops, or the deadline has passed. It runs from
+   the first look: where others are busy, each `relax` may take milliseconds. */
 enum outcome hexloom_await(const hexloom_run *run, line *l, uint32_t expected) {
   const hexloom_port *p = run->setup.port;
   enum outcome outcome = EXPIRED;
-  uint64_t now, limit = 0u;
+  uint64_t now, limit;
   uint32_t round;
+  if (reached(l, expected)) return REACHED;
+  now = p->now_ns(p->context);
+  limit = now + run->timeout_ns;
   for (round = 0u; round < run->setup.spins; round++) {
     if (reached(l, expected)) return REACHED;
     if (stopped(run)) return STOPPED;
     p->relax(p->context, round);
-    if ((round & 1023u) != 1023u) continue; /* the clock costs more than a look */
+    if ((round & 15u) != 15u) continue; /* the clock costs more than a look */
     now = p->now_ns(p->context);
-    if (limit == 0u) limit = now + run->timeout_ns;
     if (now >= limit) return EXPIRED;
   }
-  now = p->now_ns(p->context);
-  if (limit == 0u) limit = now + run->timeout_ns;
   HEXLOOM_STEP();
   (void)atomic_fetch_add_explicit(&l->sleepers, 1u, memory_order_acq_rel);
   for (;;) {
