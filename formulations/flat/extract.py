@@ -72,18 +72,46 @@ def _ranks(problem: Problem, solution: FlatSolution, starts: Sequence[int]) -> l
         bytes_of = ((problem.buffers[b].occupied_bytes, b) for b in problem.op_buffers[i])
         return sum(size * ((born[b] == starts[i]) - (died[b] == solution.known[i])) for size, b in bytes_of)
 
-    missing = [len(of) for of in problem.predecessors]
-    ready = [(starts[i], wanted(i), i) for i, count in enumerate(missing) if count == 0]
+    keys = [(starts[i], wanted(i), i) for i in range(len(problem.ops))]
+    return (
+        _places(keys, problem.successors, _last_users(problem, solution)) or _places(keys, problem.successors, ()) or []
+    )
+
+
+def _last_users(problem: Problem, solution: FlatSolution) -> list[tuple[int, int]]:
+    """Return (user of a buffer, op that overwrites it in this solution): times do not order what takes no time."""
+    found: list[tuple[int, int]] = []
+    for new, old, op in problem.takeovers:
+        if solution.offsets is not None and solution.offsets.get(new) == solution.offsets.get(old):
+            users = {problem.op_index[name] for name in problem.buffers[old].ops} - {op}
+            found += [(x, op) for x in sorted(users) if solution.known[x] <= solution.start[op]]
+    return found
+
+
+def _places(
+    keys: Sequence[tuple[int, int, int]], successors: Sequence[Sequence[int]], extra: Sequence[tuple[int, int]]
+) -> list[int] | None:
+    """Return the place of each op in the order of its key that its predecessors allow; None where they form a cycle."""
+    after = [list(of) for of in successors]
+    for before, op in extra:
+        after[before].append(op)
+    missing = [0] * len(keys)
+    for of in after:
+        for s in of:
+            missing[s] += 1
+    ready = [key for key, count in zip(keys, missing, strict=True) if count == 0]
     heapify(ready)
-    rank = [0] * len(missing)
-    for k in range(len(missing)):
+    place = [0] * len(keys)
+    done = 0
+    while ready:
         *_, i = heappop(ready)
-        rank[i] = k
-        for s in problem.successors[i]:
+        place[i] = done
+        done += 1
+        for s in after[i]:
             missing[s] -= 1
             if missing[s] == 0:
-                heappush(ready, (starts[s], wanted(s), s))
-    return rank
+                heappush(ready, keys[s])
+    return place if done == len(keys) else None
 
 
 def _moments(solution: FlatSolution, actions: list[tuple[int, int]]) -> list[int]:
@@ -156,8 +184,8 @@ def _offsets(problem: Problem, solution: FlatSolution, moments: list[int]) -> tu
     if solution.offsets is not None:
         offsets = tuple(solution.offsets.get(b, buffer.address or 0) for b, buffer in enumerate(problem.buffers))
         same = {new: op for new, old, op in problem.takeovers if offsets[new] == offsets[old]}
-        lives = [(place[~same[b]], life[1]) if b in same else life for b, life in enumerate(lives)]
-        if not _timeless_overlap(problem, solution, lives, offsets):
+        after = [(place[~same[b]], life[1]) if b in same else life for b, life in enumerate(lives)]
+        if not _timeless_overlap(problem, solution, after, offsets):
             return offsets
     began, ended = [place[i] for i in range(len(problem.ops))], [place[~i] for i in range(len(problem.ops))]
     return pack(problem, lives) or pack_over(problem, lives, possible_takeovers(problem, began, ended))

@@ -195,7 +195,7 @@ def test_who_leans_on_the_order_of_transfers_is_seen(host_of: Callable[[str], Ho
     entries = list(tables.entries)
     entries[owner[2]], entries[owner[3]] = entries[owner[3]], entries[owner[2]]
     wrong = replace(tables, entries=tuple(entries)).sealed()
-    assert host_of("gcc")(schedule, wrong, transfer_us=2000, runs=20, timeout_ms=1000)["faults"] > 0
+    assert host_of("gcc")(schedule, wrong, transfer_us=2000, runs=60, timeout_ms=1000)["faults"] > 0
 
 
 def two_loads() -> examples.Problem:

@@ -12,6 +12,8 @@ from hexloom import solve
 from hexloom.emit import records
 from hexloom.emit.lanes import View
 from hexloom.emit.tables import make_tables
+from hexloom.formulations.flat.extract import decision_of
+from hexloom.formulations.flat.model import FlatSolution
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Problem, Scratchpad, Use
 from hexloom.hwmodels import load_hw
@@ -59,6 +61,27 @@ def test_the_order_after_other_readers_is_paid_only_where_bytes_are_short() -> N
     assert (roomy.makespan, tight.makespan) == (7, 2 + 4 + 3 + 2)
     assert Wait(before="r", after="b") in tight.plan.waits
     assert Wait(before="r", after="b") not in roomy.plan.waits
+
+
+@pytest.mark.parametrize("capacity", [2, 3])
+def test_who_reads_at_the_same_instant_reads_first(capacity: int) -> None:
+    """b and r take no time and start when a ends: in this solution y lies on x, so b comes after r."""
+    both = problem(
+        on("hvx", "a", 1),
+        on("hvx", "b", 0),
+        on("hvx", "r", 0),
+        after="a>b a>r",
+        buffers=(buffer("x", 2, "a", "b", "r"), buffer("y", 1, "b", overwrites="x")),
+        capacity=capacity,
+    )
+    times = (0, 1, 1)
+    solution = FlatSolution(
+        start=times, moved=times, known=(1, 1, 1), mode=(0, 0, 0), units={}, offsets={0: 0, 1: 0}, makespan=1
+    )
+    decision = decision_of(both, solution)
+    assert decision is not None
+    assert check_plan(both, make_plan(both, decision)) == []
+    assert decision.actions == (0, 2, 1)
 
 
 def test_only_the_same_address_counts() -> None:
