@@ -10,6 +10,11 @@ OPS_PER_SECOND = 15_000
 together with a seed, ends in about that time on a slow core."""
 
 
+def patience(ops: int) -> int:
+    """Return how many tries in a row without a gain end a local search: few ops have few orders, all soon tried."""
+    return 200 + 60 * ops * ops
+
+
 @dataclass
 class Limit:
     """When to stop: after ``seconds`` of wall time, or, when deterministic, after as much counted work.

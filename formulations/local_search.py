@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexloom.formulations.critical import Guards, critical_waiters, guards_for_critical_blocks
 from hexloom.formulations.greedy import ANY, LAST_STEP, Policy, list_from
-from hexloom.formulations.limit import Limit
+from hexloom.formulations.limit import Limit, patience
 from hexloom.formulations.moves import Moves, transfer_stages
 from hexloom.formulations.rings import kinds_of, ring_sizes
 from hexloom.formulations.serial_order import SearchLimit, serial_order
@@ -347,10 +347,11 @@ class LocalSearch:
             if self.limit.reached or self._proven:
                 return
             best = _better(best, self._try(gate)) or best
-        current, stale = best, 0
-        while not self.limit.reached and not self._proven:
+        current, stale, enough = best, 0, patience(len(self.problem.ops))
+        while stale < enough and not self.limit.reached and not self._proven:
             found = self._try(self._moves.neighbour(current.policy))
             if found is None:
+                stale += 1
                 continue
             margin = max(1, int(best.value * 0.002 / (1 + stale)))
             if found.value <= current.value + (margin if self.random.random() < 0.2 else 0):

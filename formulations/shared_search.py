@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.formulations.fluid_list import FluidList
 from hexloom.formulations.greedy import Policy, list_from
+from hexloom.formulations.limit import patience
 from hexloom.formulations.speeds import NOT_SHARING, Speeds
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
-    from hexloom.formulations.local_search import Limit
+    from hexloom.formulations.limit import Limit
     from hexloom.formulations.problem import Problem, Rule
 
 CLOSE = 1e-9
@@ -154,16 +155,16 @@ class SharedSearch:
 
     def _climb(self, best: Tried) -> None:
         """Go from plan to plan in rounds that begin at the best one and accept less and less."""
-        current, tries = best, 0
-        while not self.limit.reached and not self.done:
+        current, tries, stale, enough = best, 0, 0, patience(len(self.problem.ops))
+        while stale < enough and not self.limit.reached and not self.done:
             found = self._try(self._neighbour(current))
-            tries += 1
+            tries, stale = tries + 1, stale + 1
             if found is not None:
                 worse = WORSE * (1 - tries / ROUND) * self.random.random()
                 if found.value <= current.value * (1 + worse):
                     current = found
                 if found.value < best.value * (1 - CLOSE):
-                    best, tries = found, 0
+                    best, tries, stale = found, 0, 0
             if tries >= ROUND:
                 current, tries = best, 0
 
