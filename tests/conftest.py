@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from effort import USUAL
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
@@ -16,10 +17,9 @@ if TYPE_CHECKING:
 
 SLOW_BY_NATURE = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 
-settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=SLOW_BY_NATURE)
-settings.register_profile(
-    "ci", max_examples=35, deadline=None, derandomize=True, suppress_health_check=SLOW_BY_NATURE, print_blob=True
-)
+settings.register_profile("dev", max_examples=USUAL, deadline=None, suppress_health_check=SLOW_BY_NATURE)
+settings.register_profile("deep", settings.get_profile("dev"), max_examples=20 * USUAL)
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 

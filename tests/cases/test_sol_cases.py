@@ -219,6 +219,7 @@ for source in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow
 def test_sol_10_same_bytes_in_every_process(case: Case, tmp_path: Path) -> None:
     """Once where a list schedule is proven at once, once where the search runs to its limit."""
     data = case("VTCM-07")

@@ -35,7 +35,9 @@ DECODE = "prefill_and_decode/workload.yaml"
 EXPERTS = "moe_experts/workload.yaml"
 SEED = 1
 
-every_example = pytest.mark.parametrize("name", [FLAGSHIP, PAIR, SIX, DECODE, EXPERTS])
+every_example = pytest.mark.parametrize(
+    "name", [FLAGSHIP, PAIR, SIX, *(pytest.param(name, marks=pytest.mark.slow) for name in (DECODE, EXPERTS))]
+)
 
 
 def expected(name: str) -> dict[str, Any]:
@@ -162,6 +164,7 @@ def test_flagship_says_what_contention_costs() -> None:
     assert frozenset({("matmul", "store"), ("rmsnorm", "load")}) in pairs
 
 
+@pytest.mark.slow
 def test_decode_hides_beside_the_prefill() -> None:
     schedule = schedule_of(DECODE)
     assert schedule.gain is not None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
+from effort import examples
 from free_start import TooManyOrders, free_start_optimum
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -29,8 +29,6 @@ from hexloom.optimizer.evaluate import evaluator
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Mode, Problem, Rule
-
-CI = os.environ.get("HYPOTHESIS_PROFILE") == "ci"
 
 
 def ends(problem: Problem, rule: str, modes: list[Mode], begins: list[Fraction]) -> list[Fraction]:
@@ -85,7 +83,7 @@ def check_order_of_optima(problem: Problem, rule: Rule) -> None:
     assert float(best) <= found.best[1].makespan * (1 + 1e-9)
 
 
-@settings(max_examples=60 if CI else 15)
+@settings(max_examples=examples(15))
 @given(sharing_problems(max_ops=3, transfers=False), SHARING_RULES)
 def test_bound_free_start_and_event_driven_of_three_ops(problem: Problem, rule: Rule) -> None:
     check_order_of_optima(problem, rule)
@@ -98,7 +96,7 @@ def test_bound_free_start_and_event_driven_of_four_ops(problem: Problem, rule: R
     check_order_of_optima(problem, rule)
 
 
-@settings(max_examples=200 if CI else 40)
+@settings(max_examples=examples(40))
 @given(st.data(), sharing_problems(min_ops=2, max_ops=4), SHARING_RULES)
 def test_no_prices_prove_more_than_the_best_plan(data: st.DataObject, problem: Problem, rule: Rule) -> None:
     """Prices that nobody computed, of some ops or all: whatever the checker believes is true."""

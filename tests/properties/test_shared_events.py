@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
+from effort import examples
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from oracle_shared import TooMany, best_plan, best_run, replay
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexloom.formulations.problem import Rule
-
-CI = os.environ.get("HYPOTHESIS_PROFILE") == "ci"
 
 
 def searched(problem: Problem, rule: Rule, states: int = 100_000) -> EventFound:
@@ -62,7 +60,7 @@ def test_any_plan_takes_the_time_that_the_oracle_says(problem: Problem, rule: Ru
         assert {key: getattr(theirs, key) for key in mine} == mine
 
 
-@settings(max_examples=100 if CI else 20)
+@settings(max_examples=examples(20))
 @given(sharing_problems(max_ops=4), SHARING_RULES)
 def test_the_best_of_all_plans_is_found(problem: Problem, rule: Rule) -> None:
     try:
@@ -82,7 +80,7 @@ def against_the_plain_search(problem: Problem, rule: Rule) -> None:
     check_found(problem, rule, expected, searched(problem, rule))
 
 
-@settings(max_examples=100 if CI else 25)
+@settings(max_examples=examples(25))
 @given(sharing_problems(min_ops=3, max_ops=6), SHARING_RULES)
 def test_the_best_run_of_up_to_six_ops_is_found(problem: Problem, rule: Rule) -> None:
     against_the_plain_search(problem, rule)
@@ -95,7 +93,7 @@ def test_the_best_run_of_up_to_seven_ops_is_found(problem: Problem, rule: Rule) 
     against_the_plain_search(problem, rule)
 
 
-@settings(max_examples=60 if CI else 15)
+@settings(max_examples=examples(15))
 @given(sharing_problems(max_ops=3), SHARING_RULES)
 def test_the_two_plain_ways_agree(problem: Problem, rule: Rule) -> None:
     try:
@@ -123,7 +121,7 @@ def roomy_or_tight(draw: st.DrawFn) -> Problem:
     return problem.changed(**changed)
 
 
-@settings(max_examples=100 if CI else 25)
+@settings(max_examples=examples(25))
 @given(roomy_or_tight(), SHARING_RULES)
 def test_plans_with_buffers_and_amounts_are_sound_and_take_the_time_found(problem: Problem, rule: Rule) -> None:
     found = searched(problem, rule, 20_000)

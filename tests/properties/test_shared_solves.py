@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
+from effort import examples
 from hypothesis import event, given, settings
 from in_process import InProcess
 from oracle_shared import TooMany, best_run
@@ -18,8 +18,6 @@ from hexloom.optimizer.check import check_schedule
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem, Rule
-
-CI = os.environ.get("HYPOTHESIS_PROFILE") == "ci"
 
 
 def check_whole(problem: Problem, rule: Rule) -> None:
@@ -44,7 +42,7 @@ def check_whole(problem: Problem, rule: Rule) -> None:
         assert schedule.makespan - best <= Fraction(best, 10**9)
 
 
-@settings(max_examples=60 if CI else 15)
+@settings(max_examples=examples(15))
 @given(sharing_problems(max_ops=5), SHARING_RULES)
 def test_what_a_solve_proves_is_true(problem: Problem, rule: Rule) -> None:
     check_whole(problem, rule)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
+from effort import examples
 from free_start import TooManyOrders, free_start_optimum
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hexloom.formulations.flat.model import FlatSolution
     from hexloom.formulations.problem import Problem, Rule
 
-CI = os.environ.get("HYPOTHESIS_PROFILE") == "ci"
 SCALES = st.sampled_from((Fraction(1), Fraction(4), Fraction(16), Fraction(1, 2)))
 
 
@@ -54,7 +53,7 @@ def proven(problem: Problem, rule: Rule, scale: Fraction, *, events: bool) -> tu
     return Fraction(bound) / scale, solutions
 
 
-@settings(max_examples=150 if CI else 30)
+@settings(max_examples=examples(30))
 @given(sharing_problems(max_ops=6), SHARING_RULES)
 def test_no_set_contradicts_the_terms(problem: Problem, rule: Rule) -> None:
     terms = OverlapTerms(problem, rule)
@@ -62,7 +61,7 @@ def test_no_set_contradicts_the_terms(problem: Problem, rule: Rule) -> None:
         assert terms.admits(kind, terms.terms(kind))
 
 
-@settings(max_examples=150 if CI else 30)
+@settings(max_examples=examples(30))
 @given(sharing_problems(max_ops=5), SHARING_RULES, SCALES, st.booleans())
 def test_no_plan_is_below_what_is_proven(problem: Problem, rule: Rule, scale: Fraction, events: bool) -> None:
     """Nor is the best plan cut off: with every variable hinted it is accepted as it stands."""
@@ -80,7 +79,7 @@ def simple(problem: Problem) -> bool:
     )
 
 
-@settings(max_examples=100 if CI else 20)
+@settings(max_examples=examples(20))
 @given(sharing_problems(max_ops=4, transfers=False).filter(simple), SHARING_RULES, SCALES)
 def test_no_start_times_are_below_what_is_proven(problem: Problem, rule: Rule, scale: Fraction) -> None:
     try:
@@ -92,7 +91,7 @@ def test_no_start_times_are_below_what_is_proven(problem: Problem, rule: Rule, s
     assert bound <= best
 
 
-@settings(max_examples=80 if CI else 20)
+@settings(max_examples=examples(20))
 @given(sharing_problems(max_ops=5), SHARING_RULES, st.booleans())
 def test_every_solution_becomes_a_plan(problem: Problem, rule: Rule, events: bool) -> None:
     model = slowed_model(problem, rule=rule, events=events and only_ends_are_events(problem), seconds=0.5)
@@ -104,7 +103,7 @@ def test_every_solution_becomes_a_plan(problem: Problem, rule: Rule, events: boo
         simulate(problem, make_plan(problem, decision), rule)
 
 
-@settings(max_examples=60 if CI else 12)
+@settings(max_examples=examples(12))
 @given(sharing_problems(max_ops=5), SHARING_RULES, st.booleans())
 def test_what_a_solve_proves_is_true(problem: Problem, rule: Rule, by_events: bool) -> None:
     """The checker accepts it, nobody was caught in error, a seed gives the same bytes twice, and no plan is shorter."""
