@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class InProcess:
     """The guard without its process: a new one for every example would take a second each."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lazy: bool = False) -> None:
         self.spent = 0.0
         self.stopped = False
 
@@ -25,6 +25,9 @@ class InProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        pass
+
+    def prepare(self) -> None:
         pass
 
     def stop(self) -> None:

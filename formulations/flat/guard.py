@@ -119,6 +119,11 @@ class Guard:
         """End the child, whatever it does."""
         self._end()
 
+    def prepare(self) -> None:
+        """Start the child of a lazy guard before its first job, which comes soon."""
+        if self._connection is None and not self._stopped:
+            self._start()
+
     def solve(self, job: Job, on_solution: Callable[[FlatSolution], None] | None = None) -> Outcome:
         """Solve ``job``; its limit holds whatever the solver does.
 

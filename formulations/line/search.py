@@ -72,14 +72,45 @@ class OrderSearch:
         self._lower = int(bounds.best.ticks)
         self._paid = 0
         self._best: list[int] | None = None
+        self._least = 0
+        self._changes: Changes | None = None
+        self._memory: list[int] = []
+        self._tries = 0
+
+    @property
+    def end(self) -> int | None:
+        """The makespan of the best order found so far."""
+        return None if self._best is None else self._least
 
     def run(self, spare: float, enough: int) -> FlatSolution | None:
         """Return the best schedule found; one of at most ``enough`` ticks ends the search. A second run goes on."""
-        if self._best is None and not self._start(spare):
+        if self.begin(spare) is None:
             return None
-        self._best = self._improve(spare, enough)
-        self.line.set(self._best)
-        return solution_of(self.line, short_lives=True)
+        self.improve(spare, enough)
+        return self.solution()
+
+    def begin(self, spare: float) -> int | None:
+        """Find an order to begin with, if there is none yet, in at most half of the time; return its makespan."""
+        if self._best is None and self._start(spare):
+            self._best, self._least = self.line.order, self.line.end
+        return self.end
+
+    def improve(self, spare: float, enough: int) -> int:
+        """Change the order found so far until it takes at most ``enough`` ticks; return the makespan of the best."""
+        assert self._best is not None
+        if self._changes is None:
+            self._changes = Changes(self.problem, self.tables, self._random)
+            self._changes.look(self.line)
+            self._memory = [self.line.end] * MEMORY
+        self._improve(self._changes, spare, enough)
+        return self._least
+
+    def solution(self) -> FlatSolution:
+        """Return the schedule of the best order found."""
+        assert self._best is not None
+        best = self.line.copy()  # the search goes on where it was
+        best.set(self._best)
+        return solution_of(best, short_lives=True)
 
     def _start(self, spare: float) -> bool:
         """Place the core, then all else in bundles, in at most half of the time."""
@@ -159,32 +190,26 @@ class OrderSearch:
         spots = [*(at for _, at in sorted(found)), len(order)]
         return any(self.line.set([*order[:at], *bundle, *order[at:]], at) for at in spots)
 
-    def _improve(self, spare: float, enough: int) -> list[int]:
+    def _improve(self, changes: Changes, spare: float, enough: int) -> None:
         """Change the order as long as there is time; accept what is not worse than some changes ago."""
-        line = self.line
-        best, least = line.order, line.end
-        changes = Changes(self.problem, self.tables, self._random)
-        changes.look(line)
-        memory = [line.end] * MEMORY
-        tries = 0
-        while least > enough:
-            tries += 1
-            if tries % CHECKED == 0:
+        line, memory = self.line, self._memory
+        while self._least > enough:
+            self._tries += 1
+            if self._tries % CHECKED == 0:
                 self._pay()
                 if self._budget.left <= spare:
                     break
             change = changes.draw(line.order)
             if change is not None:
-                limit = max(line.end, memory[tries % MEMORY])
+                limit = max(line.end, memory[self._tries % MEMORY])
                 end = line.tried(*change, limit)
                 if end is not None:
                     line.keep()
                     # What was tried is a guess: before it counts, all is placed once more.
-                    if end < least and line.set(line.order) and line.end < least:
-                        best, least = line.order, line.end
+                    if end < self._least and line.set(line.order) and line.end < self._least:
+                        self._best, self._least = line.order, line.end
                     changes.look(line)
-            memory[tries % MEMORY] = line.end
-        return best
+            memory[self._tries % MEMORY] = line.end
 
 
 def solution_of(line: Line, *, short_lives: bool) -> FlatSolution:
