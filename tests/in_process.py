@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.flat.guard import Errand, Job
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
 
 
 class InProcess:

@@ -17,7 +17,7 @@ from hexloom.formulations.dispatch import Dispatch
 from hexloom.formulations.flat.cut import Stretch, cut, named_units, put_back, stretch_at
 from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Guard, Job
-from hexloom.formulations.flat.model import FlatOptions, FlatSolution
+from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 from hexloom.formulations.flat.verify import broken_rule
 from hexloom.formulations.greedy import list_from
 from hexloom.formulations.late_starts import late_starts

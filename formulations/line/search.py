@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat.cut import named_units
-from hexloom.formulations.flat.model import FlatSolution
+from hexloom.formulations.flat.solution import FlatSolution
 from hexloom.formulations.late_starts import late_starts
 from hexloom.formulations.line.changes import Changes
 from hexloom.formulations.line.fill import bundles_of, core_of, side_by_side

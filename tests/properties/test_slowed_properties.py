@@ -28,7 +28,7 @@ from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Simulated
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
     from hexloom.formulations.problem import Problem, Rule
 
 CI = os.environ.get("HYPOTHESIS_PROFILE") == "ci"

@@ -18,7 +18,7 @@ from hexloom.formulations.flat.child import model_of
 from hexloom.formulations.flat.cut import Stretch, cut, put_back, stretch_at
 from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Job
-from hexloom.formulations.flat.model import FlatOptions, FlatSolution
+from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 from hexloom.formulations.flat.verify import broken_rule
 from hexloom.formulations.flat.windows import WindowSearch
 from hexloom.formulations.late_starts import late_starts
