@@ -20,6 +20,7 @@ class InProcess:
     def __init__(self, *, lazy: bool = False) -> None:
         self.spent = 0.0
         self.stopped = False
+        self.prepared = not lazy
 
     def __enter__(self) -> InProcess:
         return self
@@ -28,7 +29,7 @@ class InProcess:
         pass
 
     def prepare(self) -> None:
-        pass
+        self.prepared = True
 
     def stop(self) -> None:
         self.stopped = True

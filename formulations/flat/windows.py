@@ -213,7 +213,10 @@ class WindowSearch:
         if not applies(self.problem):
             return []
         problem, bounds, budget, seed = self.problem, self.bounds, self.budget, self.seed or 0
-        searches = [OrderSearch(problem, bounds, budget, seed, counted_schedule, headroom) for headroom in HEADROOMS]
+        searches: list[OrderSearch] = []
+        for headroom in HEADROOMS:
+            orders = searches[0].orders if searches else None
+            searches.append(OrderSearch(problem, bounds, budget, seed, counted_schedule, headroom, orders))
         for search in searches:
             before = budget.left
             end = search.begin(before * (1 - ORDER_SHARE))
