@@ -178,8 +178,18 @@ class WindowSearch:
         found: list[Dispatch] = []
         yield from self._listed(islice(policies, POLICIES_PER_TURN), whole, found)
         self.guard.prepare()  # it loads while orders are searched
-        searches = self._begun_searches()
-        begun = [search for search in searches if search.end is not None]
+        searches = self._searches()
+        begun: list[OrderSearch] = []
+        for search in searches:
+            before = self.budget.left
+            search.begin(before * (1 - ORDER_SHARE))
+            quick = before - self.budget.left <= BEGUN_SHARE * before
+            if search.end is not None:
+                begun.append(search)
+            yield from self._changed(begun, 0.0)
+            yield from self._listed(islice(policies, POLICIES_PER_TURN), whole, found)
+            if not quick:
+                break
         for turn in range(TURNS):
             # Which way gets there cannot be foreseen, and those that do mostly get there soon.
             yield from self._changed(begun, whole * TURN_SHARE * 2**turn)
@@ -208,25 +218,16 @@ class WindowSearch:
             if self.budget.left < until:
                 break
 
-    def _begun_searches(self) -> list[OrderSearch]:
-        """Begin a search over orders, and the next one where that took little time."""
-        if not applies(self.problem):
-            return []
+    def _searches(self) -> list[OrderSearch]:
         problem, bounds, budget, seed = self.problem, self.bounds, self.budget, self.seed or 0
         searches: list[OrderSearch] = []
-        for headroom in HEADROOMS:
+        for headroom in HEADROOMS if applies(problem) else ():
             orders = searches[0].orders if searches else None
             searches.append(OrderSearch(problem, bounds, budget, seed, counted_schedule, headroom, orders))
-        for search in searches:
-            before = budget.left
-            end = search.begin(before * (1 - ORDER_SHARE))
-            quick = before - budget.left <= BEGUN_SHARE * before
-            if not quick or (end is not None and self._is_enough(end)):
-                break
         return searches
 
     def _changed(self, begun: list[OrderSearch], seconds: float) -> Iterator[FlatSolution]:
-        """Let searches change their orders for some ``seconds`` each; yield what meets the bound."""
+        """Let searches change their orders for some ``seconds`` each; yield what meets the bound, once."""
         for search in list(begun):
             end = search.improve(max(LEAST_S, self.budget.left - seconds), self._enough)
             if self._is_enough(end):
