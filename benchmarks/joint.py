@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 from hexloom import solve
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat.extract import decision_of
-from hexloom.formulations.flat.model import FlatModel, FlatOptions
+from hexloom.formulations.flat.model import FlatModel
+from hexloom.formulations.flat.solution import FlatOptions
 from hexloom.formulations.problem import Buffer, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
 
 if TYPE_CHECKING:
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
 
 STAGES = (("load", "port", 1, 4), ("work", "vector", 2, 7), ("job", "matrix", 2, 7))
 """Stage, engine, and its shortest and longest time in ticks."""

@@ -12,7 +12,6 @@ from hexloom.emit.lanes import View
 from hexloom.formulations.problem import slows
 from hexloom.hwmodels import format_bytes
 from hexloom.optimizer.contention import contention_of
-from hexloom.optimizer.footprint import least_footprint
 from hexloom.optimizer.sharing import acting_rule
 
 if TYPE_CHECKING:
@@ -122,6 +121,8 @@ def result_numbers(result: Result, files: dict[str, str]) -> dict[str, Any]:
 
 def _scratchpad_numbers(schedule: Schedule) -> dict[str, int | None]:
     """Return bytes: available, most alive at once, and the fewest found that hold the plan."""
+    from hexloom.optimizer.footprint import least_footprint  # it searches, and loads what searches
+
     return {
         "available_bytes": schedule.problem.scratchpad.available_bytes,
         "live_bytes": max((total for _, total in View(schedule).live_bytes()), default=0),
@@ -312,6 +313,8 @@ def _engines(schedule: Schedule) -> Text:
         available = schedule.problem.scratchpad.available_bytes
         text.append("\nscratchpad ", "dim")
         text.append(f"at most {format_bytes(peak)} of {format_bytes(available)}", "")
+        from hexloom.optimizer.footprint import least_footprint
+
         least = least_footprint(schedule)
         text.append("" if least is None else f"; {format_bytes(least)} hold this plan")
     return text

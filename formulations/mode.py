@@ -22,11 +22,11 @@ MAX_UNITS = 4096
 MAX_RATE = 10**12
 """Largest capacity of a channel, and largest demand on it: bytes per second of any machine fit in MB/s."""
 
-UNIT = r"^[1-9]\d{0,18}(/[1-9]\d{0,18})?$"
+UNIT = r"^[1-9][0-9]{0,18}(/[1-9][0-9]{0,18})?$"
 """A fraction above 0."""
 
 
-FACTOR = r"^[1-9]\d{0,8}(/[1-9]\d{0,8})?$"
+FACTOR = r"^[1-9][0-9]{0,8}(/[1-9][0-9]{0,8})?$"
 """A fraction of so few digits that products of some stay small."""
 
 

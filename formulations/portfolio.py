@@ -118,23 +118,23 @@ def _search(
     tight = not problem.fits_side_by_side
     fresh = tight and len(problem.ops) <= FRESH_OPS
 
-    def start() -> tuple[Guard, ...]:
-        nonlocal guards
-        if flat and not guards:
-            both = tight and len(problem.ops) <= BESIDE_OPS
-            guards = tuple(stack.enter_context(Guard()) for _ in range(2 if both else 1))
-        return guards
-
     def not_yet() -> Bounds:
         # The solver loads while bounds are sharpened and the local search runs; easy problems need neither.
-        start()
+        nonlocal guards
+        if flat:
+            both = tight and len(problem.ops) <= BESIDE_OPS
+            more = range(len(guards), 2 if both else 1)
+            guards = (*guards, *(stack.enter_context(Guard(lazy=True)) for _ in more))
+            for guard in guards:
+                guard.prepare()
         return bounds if sharpen is None else sharpen()
 
     share = 1.0 if not flat else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
     if flat and len(problem.ops) <= FEW_OPS:
         share = LOCAL_SHARE_SMALL if len(problem.ops) <= EVENT_OPS or fresh else LOCAL_SHARE_FEW
     if flat and _needs_windows(problem):
-        windows = WindowSearch(start()[0], problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)
+        guards = (stack.enter_context(Guard(lazy=True)),)
+        windows = WindowSearch(guards[0], problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)
         placed = windows.run(enough_gap)
         left = seconds * (1 - WINDOWS_SHARE) + max(0.0, windows.budget.left)
         left = left if seed is not None else seconds - (time.monotonic() - started)

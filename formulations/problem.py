@@ -84,7 +84,7 @@ MAX_PIECES = 2**20
 SMALLEST_TICK, LARGEST_TICK = Fraction(1, 10**18), Fraction(10**18)
 """Range of a tick in microseconds; outside of it times no longer fit into the numbers of other programs."""
 
-TICK = r"^[1-9]\d*(/[1-9]\d*)?$"
+TICK = r"^[1-9][0-9]*(/[1-9][0-9]*)?$"
 """A fraction above 0."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -40,9 +41,10 @@ def due_policies(problem: Problem, bounds: Bounds, modes: tuple[int, ...]) -> It
     orders = [*turn_orders(problem), ()]
     fitting = _tiles_that_fit(problem, orders[0])
     depths = sorted(DUE_DEPTHS, key=lambda depth: (abs(depth - fitting), -depth))
+    priorities = cache(partial(due_priority, problem, bounds))
+    head_starts = cache(partial(head_start, problem, bounds))
     for ahead, depth, foresight, turns in product(AHEAD, depths, (True, False), orders):
-        priority = due_priority(problem, bounds, turns, ahead)
-        guards = head_start(problem, bounds, turns)
+        priority, guards = priorities(turns, ahead), head_starts(turns)
         yield Policy(priority, modes, guards, careful=True, depth=depth, turns=turns, foresight=foresight, reserve=True)
 
 

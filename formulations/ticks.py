@@ -13,7 +13,7 @@ Moment = int | Fraction
 FARTHEST = 10**100
 """Times beyond it are no plan's, and no float's either once two of them meet."""
 
-PATTERN = r"^-?\d{1,200}/[1-9]\d{0,199}$"
+PATTERN = r"^-?[0-9]{1,200}/[1-9][0-9]{0,199}$"
 
 
 def whole(time: Any) -> Any:

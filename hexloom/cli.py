@@ -12,37 +12,10 @@ from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
-from rich.console import Console
 
 from hexloom import __version__
-from hexloom.calibrate_command import calibrate_command
-from hexloom.catalogues import hw_app, kernels_app
-from hexloom.compare_command import compare_command
-from hexloom.emit.files import check_stem, table_stem, table_texts, write_emission, write_texts
-from hexloom.emit.gantt import gantt_svg
-from hexloom.emit.kit import write_kit
-from hexloom.emit.pack_summary import pack_numbers, pack_summary
-from hexloom.emit.summary import result_numbers, short, summary
-from hexloom.emit.timeline import timeline_json
-from hexloom.emit.what_if_table import what_if_table
-from hexloom.formulations.problem import Problem
-from hexloom.hwmodels import MachineFileError, parse_bytes
-from hexloom.optimizer.check import check_schedule
+from hexloom.later import LaterGroup
 from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
-from hexloom.optimizer.kernels.spec import explain
-from hexloom.optimizer.pack import PackResult, pack
-from hexloom.optimizer.packing_csv import read_table
-from hexloom.optimizer.pipeline.decide import check_pipeline
-from hexloom.optimizer.pipeline.model import Pipeline
-from hexloom.optimizer.pipeline.report import headline, numbers, report, undecided
-from hexloom.optimizer.schedule import Schedule, write_whole
-from hexloom.optimizer.solve import Result, solve
-from hexloom.optimizer.what_if import what_if
-from hexloom.optimizer.workload import Workload, read_data, read_text
-from hexloom.periodic_command import check_loops, is_periodic, solve_loops, why_loops
-from hexloom.run_command import run_command
-from hexloom.schedules import load_schedule, schedule_from
 from hexloom.talk import (
     BAD_INPUT,
     CHECK_FAILED,
@@ -55,22 +28,26 @@ from hexloom.talk import (
     tell,
     tell_check,
 )
-from hexloom.tune_command import tune_command
 
+# What takes long to load (solvers, models of files) is imported by the command that needs it: `--help` takes no second.
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=__doc__
-)
-app.add_typer(hw_app, name="hw")
-app.add_typer(kernels_app, name="kernels")
-app.command("tune")(tune_command)
-app.command("run")(run_command)
-app.command("compare")(compare_command)
-app.command("calibrate")(calibrate_command)
+    from hexloom.formulations.problem import Problem
+    from hexloom.optimizer.pack import PackResult
+    from hexloom.optimizer.schedule import Schedule
+    from hexloom.optimizer.solve import Result
+    from hexloom.optimizer.workload import Workload
 
+app = typer.Typer(
+    cls=LaterGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help=__doc__,
+)
 INTERRUPTED = 130
 """What typer returns for Ctrl-C."""
 
@@ -85,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(error.format_message(), file=sys.stderr)
             return BAD_INPUT
         return say(error.format_message(), BAD_INPUT)
-    except (InvalidInputError, MachineFileError) as error:
+    except InvalidInputError as error:
         return say(str(error), BAD_INPUT)
     except CheckFailedError as error:
         return say(f"a result of our own failed its check, please report it: {error}", CHECK_FAILED)
@@ -93,6 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return say(f"{error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return say("interrupted before a plan was ready", NO_PLAN)
+    except ValueError as error:
+        from hexloom.hwmodels import MachineFileError
+
+        if not isinstance(error, MachineFileError):
+            raise
+        return say(str(error), BAD_INPUT)
     if code == INTERRUPTED:
         return say("interrupted before a plan was ready", NO_PLAN)
     return code if isinstance(code, int) else DONE
@@ -112,6 +95,12 @@ def _root(
 
 
 def _load_input(path: Path) -> Workload | Problem:
+    from pydantic import ValidationError
+
+    from hexloom.formulations.problem import Problem
+    from hexloom.optimizer.kernels.spec import explain
+    from hexloom.optimizer.workload import Workload, read_data
+
     data = read_data(path)
     if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.problem/"):
         try:
@@ -148,6 +137,16 @@ def solve_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
     """Find a schedule, prove how far it can be from the best, check it, and write it."""
+    from rich.console import Console
+
+    from hexloom.emit.summary import result_numbers, short, summary
+    from hexloom.emit.what_if_table import what_if_table
+    from hexloom.formulations.problem import Problem
+    from hexloom.optimizer.solve import solve
+    from hexloom.optimizer.what_if import what_if
+    from hexloom.optimizer.workload import Workload
+    from hexloom.periodic_command import solve_loops, why_loops
+
     work = _load_input(source)
     limit = seconds(time_limit)
     to_stdout = str(out) == "-"
@@ -212,6 +211,10 @@ def _code_of(result: Result) -> int:
 
 
 def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
+    from hexloom.emit.files import table_texts, write_texts
+    from hexloom.emit.gantt import gantt_svg
+    from hexloom.emit.timeline import timeline_json
+
     texts = {
         "schedule.json": schedule.to_json(),
         "timeline.json": timeline_json(schedule),
@@ -229,11 +232,17 @@ def check_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the violations as JSON.")] = False,
 ) -> int:
     """Check a schedule for every violation, or a hand-written pipeline for every order of its steps."""
+    from hexloom.optimizer.check import check_schedule
+    from hexloom.optimizer.workload import read_data
+    from hexloom.schedules import schedule_from
+
     limit = seconds(time_limit)
     data = read_data(source)
     if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.pipeline/"):
         return _check_pipeline(source, data, limit, as_json)
-    if is_periodic(data):
+    if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.periodic_schedule/"):
+        from hexloom.periodic_command import check_loops
+
         return check_loops(source, data, as_json=as_json)
     schedule = schedule_from(source, data)
     counts = {"ops": schedule.rows, "waits": schedule.plan.waits, "buffers": schedule.problem.buffers}
@@ -242,6 +251,10 @@ def check_command(
 
 
 def _check_pipeline(source: Path, data: Any, limit_s: float, as_json: bool) -> int:
+    from hexloom.optimizer.pipeline.decide import check_pipeline
+    from hexloom.optimizer.pipeline.model import Pipeline
+    from hexloom.optimizer.pipeline.report import headline, numbers, report, undecided
+
     pipeline = Pipeline.from_data(data, str(source))
     answer = check_pipeline(pipeline, limit_s, str(source))
     if as_json:
@@ -255,6 +268,8 @@ def _check_pipeline(source: Path, data: Any, limit_s: float, as_json: bool) -> i
 
 def _on_trust(schedule: Schedule) -> list[str]:
     """Return the claims of the file that only a search can prove; the checker holds no solver."""
+    from hexloom.emit.summary import short
+
     unit = schedule.unit
     claims = []
     if schedule.certificate == "search":
@@ -288,6 +303,13 @@ def pack_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> int:
     """Give buffers of fixed lifetimes addresses, check them, and write them; or prove that they cannot fit."""
+    from hexloom.emit.pack_summary import pack_numbers, pack_summary
+    from hexloom.hwmodels import parse_bytes
+    from hexloom.optimizer.pack import pack
+    from hexloom.optimizer.packing_csv import read_table
+    from hexloom.optimizer.schedule import write_whole
+    from hexloom.optimizer.workload import read_text
+
     limit = seconds(time_limit)
     try:
         available = None if capacity is None else parse_bytes(capacity)
@@ -327,6 +349,11 @@ def emit_command(
     ] = False,
 ) -> int:
     """Write the C tables of a schedule: same bytes for the same schedule."""
+    from hexloom.emit.files import check_stem, table_stem, write_emission
+    from hexloom.emit.kit import write_kit
+    from hexloom.optimizer.check import check_schedule
+    from hexloom.schedules import load_schedule
+
     check_stem(stem)
     schedule = load_schedule(source)
     violations = check_schedule(schedule)

@@ -96,11 +96,6 @@ def solve_loops(
     return DONE
 
 
-def is_periodic(data: Any) -> bool:
-    """Whether ``data`` says of itself that it is a periodic schedule."""
-    return isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.periodic_schedule/")
-
-
 def check_loops(source: Path, data: Any, *, as_json: bool) -> int:
     """Check a periodic schedule for every violation."""
     try:

@@ -13,7 +13,8 @@ from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.events.search import SearchLimits, search_events
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.flat.extract import decision_of
-from hexloom.formulations.flat.model import FlatModel, FlatOptions, FlatSolution
+from hexloom.formulations.flat.model import FlatModel
+from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 from hexloom.formulations.milp import accepts, cross_check
 from hexloom.optimizer.certificate import check_arithmetic, check_certificate
 from hexloom.optimizer.check import check_plan

@@ -11,21 +11,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.flat.guard import Errand, Job
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
 
 
 class InProcess:
     """The guard without its process: a new one for every example would take a second each."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lazy: bool = False) -> None:
         self.spent = 0.0
         self.stopped = False
+        self.prepared = not lazy
 
     def __enter__(self) -> InProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def prepare(self) -> None:
+        self.prepared = True
 
     def stop(self) -> None:
         self.stopped = True

@@ -13,7 +13,7 @@ from pydantic import Field
 from hexloom.formulations.problem import Frozen
 from hexloom.formulations.ticks import whole
 
-RATIONAL = r"^\d{1,400}(/[1-9]\d{0,399})?$"
+RATIONAL = r"^[0-9]{1,400}(/[1-9][0-9]{0,399})?$"
 
 
 class PricedClass(Frozen):

@@ -8,6 +8,7 @@ import sys
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
+import hexloom.formulations.flat.solver_alone  # noqa: F401 - before whoever imports CP-SAT
 from hexloom.formulations.flat.guard import Found, Job, Spent
 from hexloom.formulations.flat.model import FlatModel
 from hexloom.formulations.flat.slowed_model import SlowedModel

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.flat.window_model import Window
+from hexloom.formulations.flat.solution import Window
 from hexloom.formulations.heads_tails import HeadsTails
 from hexloom.formulations.problem import Precedence, Problem, Scratchpad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
     from hexloom.formulations.problem import Mode, Op
 
 

@@ -13,7 +13,7 @@ from hexloom.formulations.packing.fixed_times import pack, pack_over, possible_t
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
     from hexloom.formulations.problem import Problem
 
 

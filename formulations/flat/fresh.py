@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat.guard import Job
 from hexloom.formulations.flat.lane import COMPLETE, Lane
-from hexloom.formulations.flat.model import FlatOptions
+from hexloom.formulations.flat.solution import FlatOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexloom.formulations.flat.guard import Outcome
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
     from hexloom.formulations.problem import Problem
 
 PARTS = 20

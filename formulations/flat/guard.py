@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from hexloom.formulations.flat.model import FlatOptions, FlatSolution
+from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.decision import Decision, Simulated
-    from hexloom.formulations.flat.slowed_model import Slowing
-    from hexloom.formulations.flat.window_model import Window
+    from hexloom.formulations.flat.slowing import Slowing
+    from hexloom.formulations.flat.solution import Window
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
 
@@ -118,6 +118,11 @@ class Guard:
     def __exit__(self, *_: object) -> None:
         """End the child, whatever it does."""
         self._end()
+
+    def prepare(self) -> None:
+        """Start the child of a lazy guard before its first job, which comes soon."""
+        if self._connection is None and not self._stopped:
+            self._start()
 
     def solve(self, job: Job, on_solution: Callable[[FlatSolution], None] | None = None) -> Outcome:
         """Solve ``job``; its limit holds whatever the solver does.

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Guard, Job, Outcome
-from hexloom.formulations.flat.model import FlatOptions
+from hexloom.formulations.flat.solution import FlatOptions
 from hexloom.formulations.flat.verify import broken_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
 

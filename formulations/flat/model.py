@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortools.sat.python import cp_model
@@ -10,50 +9,16 @@ from ortools.sat.python import cp_model
 from hexloom.formulations.flat.engines import UnitChoice, add_engines
 from hexloom.formulations.flat.memory import Ends, Life, add_addresses, add_bytes, add_lifetimes, ends_by_precedence
 from hexloom.formulations.flat.precedence import add_deadlines, add_precedences
+from hexloom.formulations.flat.solution import FlatSolution
 from hexloom.formulations.flat.variables import FlatVars, add_variables, hint_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hexloom.formulations.decision import Decision, Simulated
+    from hexloom.formulations.flat.solution import FlatOptions
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
-
-
-@dataclass(frozen=True, slots=True)
-class FlatSolution:
-    """Values of one solution, by position of the op.
-
-    ``units`` holds, by (op, use), the unit ids that the model had to choose; ``offsets`` the addresses by buffer, None
-    when the model only counts bytes.
-    """
-
-    start: tuple[int, ...]
-    moved: tuple[int, ...]
-    known: tuple[int, ...]
-    mode: tuple[int, ...]
-    units: dict[tuple[int, int], tuple[int, ...]]
-    offsets: dict[int, int] | None
-    makespan: int
-
-
-@dataclass(frozen=True, slots=True)
-class FlatOptions:
-    """What the model holds and how it is searched; with ``first`` any solution is as good as the best.
-
-    Without ``linear`` no linear program is solved beside the search.
-    """
-
-    addresses: bool
-    upper: int
-    lower: int
-    seconds: float
-    deterministic: bool
-    seed: int
-    workers: int
-    presolve: bool = True
-    first: bool = False
-    linear: bool = True
 
 
 class FlatModel:

@@ -10,7 +10,7 @@ from hexloom.formulations.flat.beside import Beside, Result
 from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Guard, Job
 from hexloom.formulations.flat.lane import BROKEN, CONTRADICTED, Lane, Task
-from hexloom.formulations.flat.model import FlatOptions
+from hexloom.formulations.flat.solution import FlatOptions
 from hexloom.formulations.flat.verify import broken_rule
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
 

@@ -8,7 +8,7 @@ from hexloom.formulations.greedy import Policy, list_schedule
 
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
     from hexloom.formulations.problem import Problem
 
 

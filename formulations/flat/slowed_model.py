@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import floor
 from typing import TYPE_CHECKING
 
@@ -10,35 +9,21 @@ from ortools.sat.python import cp_model
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat.event_starts import add_event_starts, hint_event_starts
-from hexloom.formulations.flat.model import FlatModel, FlatOptions
+from hexloom.formulations.flat.model import FlatModel
 from hexloom.formulations.flat.overlap_terms import OverlapTerms
 from hexloom.formulations.flat.overlaps import Overlaps
 from hexloom.formulations.flat.slowdowns import add_slowdowns
-from hexloom.formulations.flat.slowed_variables import add_slowed_variables, in_parts
+from hexloom.formulations.flat.slowed_variables import add_slowed_variables
+from hexloom.formulations.flat.slowing import BLUR, in_parts
 from hexloom.formulations.flat.variables import hint_to
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from hexloom.formulations.decision import Decision, Simulated
+    from hexloom.formulations.flat.slowing import Slowing
+    from hexloom.formulations.flat.solution import FlatOptions
     from hexloom.formulations.flat.variables import FlatVars
     from hexloom.formulations.heads_tails import HeadsTails
-    from hexloom.formulations.problem import Problem, Rule
-
-BLUR = 1e-6
-"""Parts by which a simulated time, in floats, may lie below the whole number that it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slowing:
-    """How ops slow each other in a model.
-
-    ``scale`` parts are a tick. With ``events`` an op starts only at the end of another, as in a plan; else at any time.
-    """
-
-    rule: Rule
-    scale: Fraction
-    events: bool
+    from hexloom.formulations.problem import Problem
 
 
 class SlowedModel(FlatModel):

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.flat.event_starts import only_ends_are_events
 from hexloom.formulations.flat.guard import Job, Outcome
-from hexloom.formulations.flat.model import FlatOptions
 from hexloom.formulations.flat.overlap_terms import OverlapTerms
 from hexloom.formulations.flat.search import CONTRADICTED
 from hexloom.formulations.flat.slowed_extract import slowed_decision
-from hexloom.formulations.flat.slowed_model import BLUR, Slowing
-from hexloom.formulations.flat.slowed_variables import in_parts
+from hexloom.formulations.flat.slowing import BLUR, Slowing, in_parts
+from hexloom.formulations.flat.solution import FlatOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
     from hexloom.formulations.flat.guard import Guard
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
     from hexloom.formulations.problem import Problem, Rule
 
     Best = tuple[Decision, Simulated]

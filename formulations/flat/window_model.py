@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.flat.memory import Ends, Life, add_addresses, ends_by_precedence
-from hexloom.formulations.flat.model import FlatModel, FlatOptions
+from hexloom.formulations.flat.model import FlatModel
 from hexloom.formulations.flat.variables import Affine, FlatVars, ModeVars, OpVars, bind, hint_times
 
 if TYPE_CHECKING:
@@ -16,31 +15,9 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
     from hexloom.formulations.decision import Decision, Simulated
+    from hexloom.formulations.flat.solution import FlatOptions, Window
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Mode, Problem
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """What stays of a schedule; ops and buffers by their positions in the problem of the window.
-
-    ``free`` ops are solved anew, between ``begin`` and ``reach``. ``later`` ops keep their distance from each other:
-    they move by what ``makespan`` changes. All others stay where they are. ``start``, ``moved`` and ``known`` are the
-    times of the schedule. Buffers in ``counted`` have no address yet: only their bytes are looked at. In ``sequence``
-    every unit and pipe keeps the order of its ops: what is left is how late they are, and where buffers lie.
-    """
-
-    begin: int
-    reach: int
-    makespan: int
-    free: frozenset[int]
-    later: frozenset[int]
-    start: tuple[int, ...]
-    moved: tuple[int, ...]
-    known: tuple[int, ...]
-    offsets: dict[int, int]
-    counted: frozenset[int] = frozenset()
-    sequence: bool = False
 
 
 class WindowModel(FlatModel):

@@ -17,7 +17,7 @@ from hexloom.formulations.dispatch import Dispatch
 from hexloom.formulations.flat.cut import Stretch, cut, named_units, put_back, stretch_at
 from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Guard, Job
-from hexloom.formulations.flat.model import FlatOptions, FlatSolution
+from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 from hexloom.formulations.flat.verify import broken_rule
 from hexloom.formulations.greedy import list_from
 from hexloom.formulations.late_starts import late_starts
@@ -29,7 +29,7 @@ from hexloom.formulations.scratch_state import ScratchState
 from hexloom.formulations.starts import due_policies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
@@ -59,6 +59,9 @@ TRIES = 6
 POLICIES, POLICY_SHARE = 36, 0.12
 """Policies from which schedules come, and the part of the time for them."""
 
+POLICIES_PER_TURN = 6
+"""So many of them before searches over orders begin, and from one of their turns to the next."""
+
 INSURED, WITH_ADDRESSES = 2, 1
 """Of so many of them there is a plan by list scheduling with addresses, and the step that makes it."""
 
@@ -67,6 +70,12 @@ HEADROOMS = (0.01, 0.0)
 
 ORDER_SHARE, LIKELY = 0.45, 1.05
 """Part of what is left for each such search; what it finds is given addresses up to this factor above the bound."""
+
+BEGUN_SHARE = 0.03
+"""Where beginning a search over orders took at most this part of the time, the next begins as well."""
+
+TURN_SHARE, TURNS = 0.005, 4
+"""Part of the time that each of them has in the first turn, and how many turns there are, each twice as long."""
 
 WORTH_MORE = 1.002
 """A plan longer than its schedule by more than this factor says that addresses are the trouble, not the order."""
@@ -135,6 +144,8 @@ class WindowSearch:
             if found is not None:
                 self._offer(found)
                 placed = found if placed is None or found.makespan < placed.makespan else placed
+                if self._met:
+                    return placed  # what comes next may take long to find
         while placed is None and waiting and self.budget.left > LEAST_S:
             # Every question has a seed of its own: what found no place before may find one now.
             waiting.append(waiting.pop(0))
@@ -158,11 +169,46 @@ class WindowSearch:
         return makespan - self._lower <= self._enough_gap * makespan
 
     def _schedules(self) -> Iterator[FlatSolution]:
-        """Yield schedules that count bytes: list schedules that are short enough, those of orders, then the others."""
-        until = self.budget.left * (1 - POLICY_SHARE)
-        modes = self.problem.fastest_modes
+        """Yield schedules that count bytes, those of the cheapest way first and whatever meets the bound at once.
+
+        Then list schedules that are short enough, those of orders, and the other list schedules.
+        """
+        whole = self.budget.left
+        policies = islice(due_policies(self.problem, self.bounds, self.problem.fastest_modes), POLICIES)
         found: list[Dispatch] = []
-        for policy in islice(due_policies(self.problem, self.bounds, modes), POLICIES):
+        yield from self._listed(islice(policies, POLICIES_PER_TURN), whole, found)
+        self.guard.prepare()  # it loads while orders are searched
+        searches = self._searches()
+        begun: list[OrderSearch] = []
+        for search in searches:
+            before = self.budget.left
+            search.begin(before * (1 - ORDER_SHARE))
+            quick = before - self.budget.left <= BEGUN_SHARE * before
+            if search.end is not None:
+                begun.append(search)
+            yield from self._changed(begun, 0.0)
+            yield from self._listed(islice(policies, POLICIES_PER_TURN), whole, found)
+            if not quick:
+                break
+        for turn in range(TURNS):
+            # Which way gets there cannot be foreseen, and those that do mostly get there soon.
+            yield from self._changed(begun, whole * TURN_SHARE * 2**turn)
+            yield from self._listed(islice(policies, POLICIES_PER_TURN), whole, found)
+        yield from self._listed(policies, whole, found)
+        found.sort(key=lambda counted: counted.now)
+        for counted in found[:INSURED]:
+            listed = list_from(self.problem, counted.policy, WITH_ADDRESSES, WITH_ADDRESSES)
+            self.budget.spend(len(self.problem.ops) / OPS_PER_SECOND)
+            if listed is not None:
+                self._judge(listed.decision)
+        yield from self._by_order(searches)
+        for counted in found:
+            yield with_short_lives(self.problem, counted)
+
+    def _listed(self, policies: Iterable[Policy], whole: float, found: list[Dispatch]) -> Iterator[FlatSolution]:
+        """Yield the list schedules that are short enough, in their part of the ``whole`` time; note the others."""
+        until = self.budget.left - whole * POLICY_SHARE * POLICIES_PER_TURN / POLICIES
+        for policy in policies:
             self.budget.spend(len(self.problem.ops) / OPS_PER_SECOND)
             counted = counted_schedule(self.problem, policy)
             if counted is not None and self._is_enough(counted.now):
@@ -171,30 +217,39 @@ class WindowSearch:
                 found.append(counted)
             if self.budget.left < until:
                 break
-        found.sort(key=lambda counted: counted.now)
-        for counted in found[:INSURED]:
-            listed = list_from(self.problem, counted.policy, WITH_ADDRESSES, WITH_ADDRESSES)
-            self.budget.spend(len(self.problem.ops) / OPS_PER_SECOND)
-            if listed is not None:
-                self._judge(listed.decision)
-        yield from self._by_order()
-        for counted in found:
-            yield with_short_lives(self.problem, counted)
 
-    def _by_order(self) -> Iterator[FlatSolution]:
+    def _searches(self) -> list[OrderSearch]:
+        problem, bounds, budget, seed = self.problem, self.bounds, self.budget, self.seed or 0
+        searches: list[OrderSearch] = []
+        for headroom in HEADROOMS if applies(problem) else ():
+            orders = searches[0].orders if searches else None
+            searches.append(OrderSearch(problem, bounds, budget, seed, counted_schedule, headroom, orders))
+        return searches
+
+    def _changed(self, begun: list[OrderSearch], seconds: float) -> Iterator[FlatSolution]:
+        """Let searches change their orders for some ``seconds`` each; yield what meets the bound, once."""
+        for search in list(begun):
+            end = search.improve(max(LEAST_S, self.budget.left - seconds), self._enough)
+            if self._is_enough(end):
+                begun.remove(search)
+                yield search.solution()
+
+    def _by_order(self, searches: Sequence[OrderSearch]) -> Iterator[FlatSolution]:
         """Yield what is found by searches over orders, if it is close to the bound; whose find gets places goes on."""
-        enough = int(self._lower * (1 + self._enough_gap))
-        for headroom in HEADROOMS if applies(self.problem) else ():
-            search = OrderSearch(self.problem, self.bounds, self.budget, self.seed or 0, counted_schedule, headroom)
+        for search in searches:
             shortest: int | None = None
             while self.budget.left > LEAST_S:
-                found = search.run(self.budget.left * (1 - ORDER_SHARE), enough)
+                found = search.run(self.budget.left * (1 - ORDER_SHARE), self._enough)
                 if found is None or found.makespan > LIKELY * self._lower or found.makespan == shortest:
                     break
                 shortest = found.makespan
                 yield found
                 if self.best is None or self.best[1].makespan > WORTH_MORE * shortest:
                     break
+
+    @property
+    def _enough(self) -> int:
+        return int(self._lower * (1 + self._enough_gap))
 
     def place(self, times: FlatSolution, spare: float = 0.0) -> FlatSolution | None:
         """Return the schedule with addresses for all buffers, a little later where it must.

@@ -8,18 +8,16 @@ what follows a change soon runs as before makes it cheap to try many.
 from __future__ import annotations
 
 import random
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat.cut import named_units
-from hexloom.formulations.flat.model import FlatSolution
+from hexloom.formulations.flat.solution import FlatSolution
 from hexloom.formulations.late_starts import late_starts
 from hexloom.formulations.line.changes import Changes
+from hexloom.formulations.line.core_orders import PLACED_PER_SECOND, CoreOrders
 from hexloom.formulations.line.fill import bundles_of, core_of, side_by_side
 from hexloom.formulations.line.order import Line
 from hexloom.formulations.line.tables import tables_of
-from hexloom.formulations.starts import due_policies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,14 +28,8 @@ if TYPE_CHECKING:
     from hexloom.formulations.policy import Policy
     from hexloom.formulations.problem import Problem
 
-PLACED_PER_SECOND = 20_000
-"""Deterministic work of one second: ops placed."""
-
 PLACED_PER_TRY = 25
 """Ops placed before all is as it was, in most tries."""
-
-POLICIES = 12
-"""Policies whose schedules of the core give an order to begin with."""
 
 SPOTS = 40
 """Places at which a bundle is tried, and once more so many around the best of them."""
@@ -63,31 +55,66 @@ class OrderSearch:
         seed: int,
         counted: Callable[[Problem, Policy], Dispatch | None],
         headroom: float = 0.0,
+        orders: CoreOrders | None = None,
     ) -> None:
-        self.problem, self.bounds = problem, bounds
+        self.problem = problem
         self.tables = tables_of(problem, bounds, headroom)
         self.line = Line(self.tables)
-        self._budget, self._counted = budget, counted
+        self._core = core_of(problem, self.tables)
+        self.orders = CoreOrders(self.tables, bounds, self._core, budget, counted) if orders is None else orders
+        """Orders of the core: another search of the same problem may have them."""
+        self._budget = budget
         self._random = random.Random(seed)
         self._lower = int(bounds.best.ticks)
         self._paid = 0
         self._best: list[int] | None = None
+        self._least = 0
+        self._changes: Changes | None = None
+        self._memory: list[int] = []
+        self.tries = 0
+        """Changes tried so far."""
+
+    @property
+    def end(self) -> int | None:
+        """The makespan of the best order found so far."""
+        return None if self._best is None else self._least
 
     def run(self, spare: float, enough: int) -> FlatSolution | None:
         """Return the best schedule found; one of at most ``enough`` ticks ends the search. A second run goes on."""
-        if self._best is None and not self._start(spare):
+        if self.begin(spare) is None:
             return None
-        self._best = self._improve(spare, enough)
-        self.line.set(self._best)
-        return solution_of(self.line, short_lives=True)
+        self.improve(spare, enough)
+        return self.solution()
+
+    def begin(self, spare: float) -> int | None:
+        """Find an order to begin with, if there is none yet, in at most half of the time; return its makespan."""
+        if self._best is None and self._start(spare):
+            self._best, self._least = self.line.order, self.line.end
+        return self.end
+
+    def improve(self, spare: float, enough: int) -> int:
+        """Change the order found so far until it takes at most ``enough`` ticks; return the makespan of the best."""
+        assert self._best is not None
+        if self._changes is None:
+            self._changes = Changes(self.problem, self.tables, self._random)
+            self._changes.look(self.line)
+            self._memory = [self.line.end] * MEMORY
+        self._improve(self._changes, spare, enough)
+        return self._least
+
+    def solution(self) -> FlatSolution:
+        """Return the schedule of the best order found."""
+        assert self._best is not None
+        best = self.line.copy()  # the search goes on where it was
+        best.set(self._best)
+        return solution_of(best, short_lives=True)
 
     def _start(self, spare: float) -> bool:
         """Place the core, then all else in bundles, in at most half of the time."""
         until = spare + (self._budget.left - spare) / 2
-        core = core_of(self.problem, self.tables)
-        if not self._begin(core, until):
+        if not self._begin(until):
             return False
-        bundles = bundles_of(self.problem, self.tables, core)
+        bundles = bundles_of(self.problem, self.tables, self._core)
         for k, bundle in enumerate(bundles):
             seconds = max(0.0, self._budget.left - until) / (len(bundles) - k)
             if not self._insert(bundle, int(seconds * PLACED_PER_SECOND / PLACED_PER_TRY)):
@@ -98,23 +125,11 @@ class OrderSearch:
         self._budget.spend((self.line.placed - self._paid) / PLACED_PER_SECOND)
         self._paid = self.line.placed
 
-    def _begin(self, core: set[int], until: float) -> bool:
-        """Take over the best of the orders in which list schedules start the ops of the core."""
-        whole = len(core) == len(self.problem.ops)
-        part = self.problem
-        if not whole:
-            part = self.problem.restricted(frozenset(self.problem.ops[i].name for i in core))
-        bounds = self.bounds if whole else lower_bounds(part)
-        at = sorted(core)
-        listed = set(self.tables.listed)
+    def _begin(self, until: float) -> bool:
+        """Take over the best of the orders of the core."""
         best: list[int] | None = None
         end: int | None = None
-        for policy in islice(due_policies(part, bounds, part.fastest_modes), POLICIES):
-            found = self._counted(part, policy)
-            self._budget.spend(len(part.ops) / PLACED_PER_SECOND)
-            if found is None:
-                continue
-            order = [at[k] for k in sorted(range(len(at)), key=lambda k: (found.start[k], k)) if at[k] in listed]
+        for order in self.orders:
             if self.line.set(order) and (end is None or self.line.end < end):
                 best, end = order, self.line.end
             self._pay()
@@ -159,32 +174,26 @@ class OrderSearch:
         spots = [*(at for _, at in sorted(found)), len(order)]
         return any(self.line.set([*order[:at], *bundle, *order[at:]], at) for at in spots)
 
-    def _improve(self, spare: float, enough: int) -> list[int]:
+    def _improve(self, changes: Changes, spare: float, enough: int) -> None:
         """Change the order as long as there is time; accept what is not worse than some changes ago."""
-        line = self.line
-        best, least = line.order, line.end
-        changes = Changes(self.problem, self.tables, self._random)
-        changes.look(line)
-        memory = [line.end] * MEMORY
-        tries = 0
-        while least > enough:
-            tries += 1
-            if tries % CHECKED == 0:
+        line, memory = self.line, self._memory
+        while self._least > enough:
+            if self.tries % CHECKED == 0:
                 self._pay()
                 if self._budget.left <= spare:
                     break
+            self.tries += 1
             change = changes.draw(line.order)
             if change is not None:
-                limit = max(line.end, memory[tries % MEMORY])
+                limit = max(line.end, memory[self.tries % MEMORY])
                 end = line.tried(*change, limit)
                 if end is not None:
                     line.keep()
                     # What was tried is a guess: before it counts, all is placed once more.
-                    if end < least and line.set(line.order) and line.end < least:
-                        best, least = line.order, line.end
+                    if end < self._least and line.set(line.order) and line.end < self._least:
+                        self._best, self._least = line.order, line.end
                     changes.look(line)
-            memory[tries % MEMORY] = line.end
-        return best
+            memory[self.tries % MEMORY] = line.end
 
 
 def solution_of(line: Line, *, short_lives: bool) -> FlatSolution:

@@ -105,9 +105,8 @@ class State:
             if not done[p]:
                 return False
         lanes = tables.lanes_of[i] or self._choose(i)
-        at = self._free(lanes)
         if self.unsent:
-            self._send(at)
+            self._send(self._free(lanes))
         for lane in lanes:
             if pending[lane]:
                 self._observe(lane, front[lane])
@@ -240,31 +239,29 @@ class State:
     def _issue(self, i: int, at: int) -> None:
         """Start a transfer that its owner does not get for nothing, behind all that asked for its pipes before."""
         issue = self.tables.issue[i]
-        if not self._harmless(i, at + issue, self._begins(i, at + issue)):
+        begins, harmless = self._asked(i, at + issue)
+        if not harmless:
             at = max(at, self._last(i) - issue)
+            begins, _ = self._asked(i, at + issue)
         self._step(self.tables.owner[i], at, at + issue)
-        self._move(i, at, at + issue, self._begins(i, at + issue))
+        self._move(i, at, at + issue, begins)
         insort(self.pending[self.tables.owner[i]], (self.moved[i] + self.tables.duration[i], i))
 
-    def _begins(self, i: int, asked: int) -> int:
-        """Return when transfer ``i`` would begin if it ``asked`` for its pipes then."""
-        at = asked
-        for pipe, _ in self.tables.takes[i]:
-            served = self.served[pipe]
-            k = bisect_right(served, (asked, i))
-            if k and served[k - 1][3] > at:
-                at = served[k - 1][3]
-        return at
-
-    def _harmless(self, i: int, asked: int, begins: int) -> bool:
-        """Whether nobody who asks for a pipe later would be delayed."""
+    def _asked(self, i: int, at: int) -> tuple[int, bool]:
+        """Return when transfer ``i`` begins if it asks for its pipes ``at``, and whether that delays nobody later."""
+        begins, behind = at, []
         for pipe, ticks in self.tables.takes[i]:
             served = self.served[pipe]
-            k = bisect_right(served, (asked, i))
+            k = bisect_right(served, (at, i))
+            if k and served[k - 1][3] > begins:
+                begins = served[k - 1][3]
+            if k < len(served):
+                behind.append((served, k, ticks))
+        for served, k, ticks in behind:
             # What came before those that are remembered may still be under way.
-            if k < len(served) and (begins + ticks > served[k][2] or (k == 0 and len(served) >= KEPT // 2)):
-                return False
-        return True
+            if begins + ticks > served[k][2] or (k == 0 and len(served) >= KEPT // 2):
+                return begins, False
+        return begins, True
 
     def _last(self, i: int) -> int:
         """Return the first moment at which transfer ``i`` asks behind all others."""
@@ -289,13 +286,15 @@ class State:
             edges = self.edges[lane]
             k = bisect_left(edges, at)
             at = edges[k] if at < self.front[lane] and k < len(edges) else max(at, self.front[lane])
-            while not self._harmless(i, at, self._begins(i, at)):
+            begins, harmless = self._asked(i, at)
+            while not harmless:
                 k = bisect_right(edges, at)
-                if k == len(edges):
-                    at = max(at, self._last(i))
+                behind = k == len(edges)
+                at = max(at, self._last(i)) if behind else edges[k]
+                begins, harmless = self._asked(i, at)
+                if behind:
                     break
-                at = edges[k]
-            self._move(i, at, at, self._begins(i, at))
+            self._move(i, at, at, begins)
             if at > self.front[lane]:
                 self._step(lane, at, at)
             insort(self.pending[lane], (self.moved[i] + self.tables.duration[i], i))
@@ -311,17 +310,19 @@ class State:
             for at in reversed(self.edges[lane][-LOOK_BACK:]):
                 if at < earliest:
                     break
-                begins = self._begins(i, at)
-                if self._harmless(i, at, begins):
+                begins, harmless = self._asked(i, at)
+                if harmless:
                     if best is None or begins < best[0]:
                         best = begins, at, at
                     if begins + tables.duration[i] <= wanted:
                         break
         if best is None:
             at = max(earliest, self.front[lane])
-            if not self._harmless(i, at, self._begins(i, at)):
+            begins, harmless = self._asked(i, at)
+            if not harmless:
                 at = max(at, self._last(i))
-            best = self._begins(i, at), at, at
+                begins, _ = self._asked(i, at)
+            best = begins, at, at
         begins, at, _ = best
         self._move(i, at, at, begins)
         if at > self.front[lane]:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from ortools.sat.python import cp_model
-
 from hexloom.formulations.periodic.model import ModuloAnswer
 from hexloom.formulations.periodic.place import meet, rings_of
 from hexloom.formulations.periodic.solver import solver_for, spent_s
@@ -37,6 +35,8 @@ class FixedStarts:
 
     def work(self, found: Callable[[ModuloAnswer], None]) -> tuple[str, int]:
         """Ensure that of two copies that are ever alive together one lies below the other."""
+        from ortools.sat.python import cp_model  # loads long: only where it solves
+
         model = cp_model.CpModel()
         available, ii = self.loop.scratchpad.available_bytes, self.schedule.ii_ticks
         rings = rings_of(self.loop, ii, self.schedule.starts)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import lcm
-from typing import TYPE_CHECKING
-
-from ortools.sat.python import cp_model
+from typing import TYPE_CHECKING, TypeAlias
 
 from hexloom.formulations.periodic.cycles import arcs_of, most_copies
 from hexloom.formulations.periodic.lives import LifeVars, add_addresses, add_bytes, add_lives
@@ -20,6 +18,8 @@ from hexloom.formulations.periodic.solver import solver_for, spent_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from ortools.sat.python import cp_model
 
     from hexloom.formulations.mode import Engine, Use
     from hexloom.formulations.periodic.loop import Loop
@@ -66,6 +66,8 @@ class ModuloModel:
     """All constraints of a job."""
 
     def __init__(self, job: ModuloJob) -> None:
+        from ortools.sat.python import cp_model  # loads long: only where it solves
+
         self.job, self.loop, self.ii = job, job.loop, job.ii
         self.model = model = cp_model.CpModel()
         stages = most_stages(self.loop, self.ii, job.addresses) * (1 if job.shortest else 2)
@@ -102,6 +104,8 @@ class ModuloModel:
 
     def solve(self, found: Callable[[ModuloAnswer], None]) -> tuple[str, int]:
         """Search; give what was found to ``found``."""
+        from ortools.sat.python import cp_model
+
         job = self.job
         solver = solver_for(job, presolve=job.presolve)
         status = solver.solve(self.model)
@@ -210,7 +214,7 @@ def add_channels(model: cp_model.CpModel, loop: Loop, ii: int, slots: Sequence[c
         add_load(model, ii, holds, channel.capacity, channel.name)
 
 
-UnitVars = dict[tuple[int, str], list[dict[int, cp_model.IntVar]]]
+UnitVars: TypeAlias = "dict[tuple[int, str], list[dict[int, cp_model.IntVar]]]"
 """By op and engine, for every turn of its ring whether it holds which unit."""
 
 

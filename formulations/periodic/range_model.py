@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ortools.sat.python import cp_model
-
 from hexloom.formulations.periodic.cycles import most_copies
 from hexloom.formulations.periodic.model import components, most_stages
 from hexloom.formulations.periodic.solver import solver_for, spent_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ortools.sat.python import cp_model
 
     from hexloom.formulations.periodic.loop import Loop
 
@@ -45,6 +45,8 @@ class RangeJob:
 
         Without ``least`` presolve is left out, so that it is another proof.
         """
+        from ortools.sat.python import cp_model  # loads long: only where it solves
+
         ranged = _RangeModel(self)
         if self.least:
             ranged.model.minimize(ranged.ii)
@@ -60,6 +62,8 @@ class RangeJob:
 
 class _RangeModel:
     def __init__(self, job: RangeJob) -> None:
+        from ortools.sat.python import cp_model  # loads long: only where it solves
+
         self.loop, self.lower, self.most = job.loop, job.lower, job.upper - 1
         self.model = cp_model.CpModel()
         self.ii = self.model.new_int_var(self.lower, self.most, "ii")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from ortools.sat.python import cp_model
-
 if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
     from hexloom.formulations.periodic.fixed_starts import FixedStarts
     from hexloom.formulations.periodic.model import ModuloJob
     from hexloom.formulations.periodic.range_model import RangeJob
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def solver_for(job: Job, *, presolve: bool = True) -> cp_model.CpSolver:
     """Return a solver that keeps to the limits of ``job``."""
+    from ortools.sat.python import cp_model  # loads long: only where it solves
+
     solver = cp_model.CpSolver()
     parameters = solver.parameters
     parameters.random_seed = job.seed

@@ -27,7 +27,8 @@ from hexloom import Workload, solve
 from hexloom.formulations import portfolio
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat.guard import Guard, Outcome
-from hexloom.formulations.flat.model import FlatModel, FlatOptions, FlatSolution
+from hexloom.formulations.flat.model import FlatModel
+from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 from hexloom.optimizer import solve as solve_module
 
 if TYPE_CHECKING:

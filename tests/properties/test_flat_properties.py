@@ -18,7 +18,8 @@ from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.flat.extract import decision_of
-from hexloom.formulations.flat.model import FlatModel, FlatOptions, FlatSolution
+from hexloom.formulations.flat.model import FlatModel
+from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.simulate import simulate

@@ -28,7 +28,7 @@ from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Simulated
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
     from hexloom.formulations.problem import Problem, Rule
 
 SCALES = st.sampled_from((Fraction(1), Fraction(4), Fraction(16), Fraction(1, 2)))

@@ -12,7 +12,7 @@ from strategies import draining, problems
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.flat.cut import named_units
-from hexloom.formulations.flat.model import FlatSolution
+from hexloom.formulations.flat.solution import FlatSolution
 from hexloom.formulations.flat.verify import broken_rule
 from hexloom.formulations.flat.windows import WindowSearch
 from hexloom.formulations.greedy import Policy, list_schedule

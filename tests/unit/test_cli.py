@@ -458,7 +458,7 @@ def test_an_output_folder_that_is_a_file(
     refused: Callable[..., str], work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = written(tmp_path, "mine", "taken")
-    monkeypatch.setattr(cli_module, "solve", None)  # refused before the search, which may take an hour
+    monkeypatch.setattr("hexloom.optimizer.solve.solve", None)  # refused before the search, which may take an hour
     for out in (target, target / "below"):
         said = refused("solve", work, "-q", "--seed", 1, "-o", out)
         assert said == f"--out {out}: {target} is not a folder; name one that is, or a new one"
@@ -518,7 +518,7 @@ def test_an_interrupt_before_a_plan_is_three(
     def interrupted(*_: object, **__: object) -> Result:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_module, "solve", interrupted)
+    monkeypatch.setattr("hexloom.optimizer.solve.solve", interrupted)
     assert refused("solve", work, code=3) == "interrupted before a plan was ready"
 
 
@@ -528,7 +528,7 @@ def test_an_interrupt_while_writing_says_so(
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_module, "timeline_json", interrupted)
+    monkeypatch.setattr("hexloom.emit.timeline.timeline_json", interrupted)
     said = refused("solve", work, "-q", "--seed", 1, "-o", tmp_path / "out", code=3)
     assert said == f"interrupted while writing to {tmp_path / 'out'}; what is there may be of different runs"
 
@@ -557,5 +557,5 @@ def test_a_schedule_of_our_own_that_fails_is_four(
     def broken(*_: object, **__: object) -> Result:
         raise CheckFailedError("a is wrong")
 
-    monkeypatch.setattr(cli_module, "solve", broken)
+    monkeypatch.setattr("hexloom.optimizer.solve.solve", broken)
     assert refused("solve", work, code=4).endswith("please report it: a is wrong")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ortools.sat.python import cp_model
 
 from hexloom.formulations.bounds import lower_bounds
-from hexloom.formulations.flat.model import FlatModel, FlatOptions, FlatSolution
+from hexloom.formulations.flat.model import FlatModel
+from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Simulated

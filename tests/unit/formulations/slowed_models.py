@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from ortools.sat.python import cp_model
 
-from hexloom.formulations.flat.model import FlatOptions, FlatSolution
-from hexloom.formulations.flat.slowed_model import BLUR, SlowedModel, Slowing
+from hexloom.formulations.flat.slowed_model import SlowedModel
+from hexloom.formulations.flat.slowing import BLUR, Slowing
+from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision, Simulated

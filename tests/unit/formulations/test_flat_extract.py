@@ -20,7 +20,7 @@ from hexloom.optimizer.planner import make_plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexloom.formulations.flat.model import FlatSolution
+    from hexloom.formulations.flat.solution import FlatSolution
     from hexloom.formulations.problem import Problem
 
 

@@ -19,8 +19,9 @@ from hexloom.formulations.flat import guard as guard_module
 from hexloom.formulations.flat import lane as lane_module
 from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Guard, Job, Outcome
-from hexloom.formulations.flat.model import FlatModel, FlatSolution
+from hexloom.formulations.flat.model import FlatModel
 from hexloom.formulations.flat.search import BROKEN, CONTRADICTED
+from hexloom.formulations.flat.solution import FlatSolution
 from hexloom.formulations.greedy import ANY, Policy, list_schedule
 from hexloom.formulations.local_search import Found, LocalSearch
 from hexloom.optimizer import solve as solve_module

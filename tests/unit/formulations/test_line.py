@@ -162,6 +162,28 @@ def test_the_same_seed_finds_the_same_schedule() -> None:
     assert one == two
 
 
+def test_a_search_goes_on_where_it_was() -> None:
+    """In two turns it tries what it would have tried in one; orders of the core that another one found cost nothing."""
+    p = tight_matmuls(8, rows=6)
+    bounds = lower_bounds(p)
+    budgets = [Budget(0.5, counted=True) for _ in range(2)]
+    one = OrderSearch(p, bounds, budgets[0], 3, counted_schedule)
+    two = OrderSearch(p, bounds, budgets[1], 3, counted_schedule, orders=one.orders)
+    assert one.begin(0.4) == two.begin(0.4)
+    assert budgets[1].left > budgets[0].left
+    one.improve(budgets[0].left - 0.2, 0)
+    halves = [two.improve(budgets[1].left - spent, 0) for spent in (0.1, 0.1)]
+    assert halves == sorted(halves, reverse=True)
+    assert two.solution() == two.solution(), "to look at the best order must not change the search"
+    assert two.end == halves[-1]
+    spare = 0.01
+    while one.tries < two.tries:
+        one.improve(budgets[0].left - spare, 0)
+    while two.tries < one.tries:
+        two.improve(budgets[1].left - spare, 0)
+    assert (one.tries, one.end) == (two.tries, two.end)
+
+
 def test_a_change_is_tried_from_where_it_begins_to_where_all_is_as_it_was() -> None:
     p = tight_matmuls(30, free=1)
     line = line_of(p)

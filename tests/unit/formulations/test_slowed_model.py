@@ -10,7 +10,7 @@ from unit.shared_channels import moving, pulling, sharing
 from unit.small import buffer
 
 from hexloom.formulations.flat.event_starts import only_ends_are_events
-from hexloom.formulations.flat.slowed_variables import in_parts
+from hexloom.formulations.flat.slowing import in_parts
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.problem import Channel, Mode, Op, Precedence, Problem, Pull, Scratchpad, Use
 from hexloom.optimizer.evaluate import evaluator

@@ -15,10 +15,10 @@ from hexloom.formulations import shared_portfolio
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat.child import model_of
 from hexloom.formulations.flat.guard import Guard, Job, Outcome
-from hexloom.formulations.flat.model import FlatSolution
 from hexloom.formulations.flat.search import CONTRADICTED
 from hexloom.formulations.flat.slowed_extract import slowed_decision
 from hexloom.formulations.flat.slowed_search import SlowedFound, search_contended
+from hexloom.formulations.flat.solution import FlatSolution
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.optimizer.evaluate import evaluator
 

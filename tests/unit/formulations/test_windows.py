@@ -14,19 +14,22 @@ from unit.small import buffer, move, on, problem
 from hexloom import solve
 from hexloom.formulations import portfolio
 from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.flat import windows
 from hexloom.formulations.flat.child import model_of
 from hexloom.formulations.flat.cut import Stretch, cut, put_back, stretch_at
 from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Job
-from hexloom.formulations.flat.model import FlatOptions, FlatSolution
+from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 from hexloom.formulations.flat.verify import broken_rule
-from hexloom.formulations.flat.windows import WindowSearch
+from hexloom.formulations.flat.windows import WindowSearch, counted_schedule
 from hexloom.formulations.late_starts import late_starts
 from hexloom.optimizer.check import check_plan
 from hexloom.optimizer.evaluate import evaluate
 from hexloom.optimizer.planner import make_plan
 
 if TYPE_CHECKING:
+    from hexloom.formulations.dispatch import Dispatch
+    from hexloom.formulations.policy import Policy
     from hexloom.formulations.problem import Problem
 
 
@@ -156,6 +159,25 @@ def test_window_search_ends_with_plans_that_pass_the_checker(capacity: int) -> N
     assert best is not None
     assert check_plan(p, make_plan(p, best[0])) == []
     assert best[1].makespan >= lower_bounds(p).best.ticks
+
+
+def test_a_plan_that_meets_the_bound_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first list schedule takes 2 ticks and six times 3, as the bound says: no other is asked for."""
+    asked: list[Policy] = []
+
+    def counting(p: Problem, policy: Policy) -> Dispatch | None:
+        asked.append(policy)
+        return counted_schedule(p, policy)
+
+    monkeypatch.setattr(windows, "counted_schedule", counting)
+    p = chain(6)
+    guard = InProcess(lazy=True)
+    search = WindowSearch(guard, p, lower_bounds(p), evaluate, 1.0, seed=0)  # type: ignore[arg-type]
+    best = search.run()
+    assert best is not None
+    assert best[1].makespan == 20
+    assert len(asked) == 1
+    assert not guard.prepared, "a solver was loaded for nothing"
 
 
 def test_large_problems_go_through_windows_first(monkeypatch: pytest.MonkeyPatch) -> None:
