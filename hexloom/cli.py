@@ -23,6 +23,7 @@ from hexloom.emit.files import check_stem, table_stem, table_texts, write_emissi
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.kit import write_kit
 from hexloom.emit.pack_summary import pack_numbers, pack_summary
+from hexloom.emit.report import report_html
 from hexloom.emit.summary import result_numbers, short, summary
 from hexloom.emit.timeline import timeline_json
 from hexloom.emit.what_if_table import what_if_table
@@ -37,10 +38,11 @@ from hexloom.optimizer.pipeline.decide import check_pipeline
 from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.pipeline.report import headline, numbers, report, undecided
 from hexloom.optimizer.schedule import Schedule, write_whole
-from hexloom.optimizer.solve import Result, solve
+from hexloom.optimizer.solve import Result, machine_of, solve
 from hexloom.optimizer.what_if import what_if
 from hexloom.optimizer.workload import Workload, read_data, read_text
 from hexloom.periodic_command import check_loops, is_periodic, solve_loops, why_loops
+from hexloom.report_command import REPORT, report_command, write_infeasible
 from hexloom.run_command import run_command
 from hexloom.schedules import load_schedule, schedule_from
 from hexloom.talk import (
@@ -70,6 +72,7 @@ app.command("tune")(tune_command)
 app.command("run")(run_command)
 app.command("compare")(compare_command)
 app.command("calibrate")(calibrate_command)
+app.command("report")(report_command)
 
 INTERRUPTED = 130
 """What typer returns for Ctrl-C."""
@@ -189,13 +192,16 @@ def solve_command(
             files = _write_files(schedule, out)
         except KeyboardInterrupt:
             return say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
-    if schedule is None and out is not None and (out / "schedule.json").exists():
-        tell(f"{out}: nothing was written; what lies there is the plan of an earlier run")
+    if schedule is None and out is not None and not to_stdout:
+        files = _tell_no_plan(work, hw, result, out)
     if to_stdout and schedule is not None:
         sys.stdout.write(schedule.to_json())
     points = None
     if ask_what_if:
         points = what_if(work, hw, time_limit_s=limit / 5, contention=contention, seed=seed, base=result)
+        if schedule is not None and files and out is not None:
+            more_files = {"what_if.json": points.to_json(), REPORT: report_html(schedule, points=points)}
+            files |= write_texts(out, more_files)
     if as_json and not to_stdout:
         more = {} if points is None else {"what_if": points.model_dump(mode="json")}
         print(json.dumps(result_numbers(result, files) | more, indent=1))
@@ -207,6 +213,17 @@ def solve_command(
     return _code_of(result)
 
 
+def _tell_no_plan(work: Workload | Problem, hw: str | None, result: Result, out: Path) -> dict[str, str]:
+    """Write why there is no plan, where that is proven; return the paths by file name."""
+    files = {}
+    if result.infeasibility is not None:
+        machine = None if isinstance(work, Problem) else machine_of(work, hw).name
+        files = write_infeasible(work.name, machine, result.infeasibility, out)
+    if (out / "schedule.json").exists():
+        tell(f"{out}: no plan was written; what lies there is the plan of an earlier run")
+    return files
+
+
 def _code_of(result: Result) -> int:
     return {"INFEASIBLE": INFEASIBLE, "LIMIT": NO_PLAN}.get(result.status, DONE)
 
@@ -216,6 +233,7 @@ def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
         "schedule.json": schedule.to_json(),
         "timeline.json": timeline_json(schedule),
         "gantt.svg": gantt_svg(schedule),
+        REPORT: report_html(schedule),
     }
     return write_texts(folder, texts | table_texts(schedule))
 

@@ -1,0 +1,147 @@
+"""Why every op of a schedule begins when it does, and the chain of these reasons that ends with the makespan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hexloom.emit.lanes import View
+    from hexloom.formulations.problem import Mode
+    from hexloom.formulations.ticks import Moment
+
+Why = Literal["entry", "result", "unit", "address", "pipe", "order", "self", "unknown"]
+Doing = Literal["run", "start", "flight", "wait"]
+
+WORDS: dict[Why, str] = {
+    "entry": "begins with the plan",
+    "result": "needs its result",
+    "unit": "next on the same unit",
+    "address": "takes its bytes",
+    "pipe": "next on the same pipe",
+    "order": "kept in this order by the plan",
+    "self": "the same op",
+    "unknown": "nothing that ends then",
+}
+
+
+class Cause(NamedTuple):
+    """What ended at the moment at which something began; ``op`` is its position, None for the entry of the plan."""
+
+    why: Why
+    op: int | None
+    doing: Doing
+
+
+class Step(NamedTuple):
+    """One link of the chain: ``op`` is ``doing`` something during ``[start, end)`` ticks, and why it began then."""
+
+    op: int
+    doing: Doing
+    start: Moment
+    end: Moment
+    cause: Cause
+
+
+class Causes:
+    """The reasons, read off the recorded times: what ends exactly when something begins is what it waited for.
+
+    A plan starts its ops at events, so there is always such an end; where the file says otherwise the reason is
+    ``unknown``. Of several a result comes first, then the unit, then what else the plan waits for.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view, self.problem = view, view.schedule.problem
+        index = self.problem.op_index
+        self.before: dict[tuple[int, str], list[tuple[int, str]]] = {}
+        for queue in view.schedule.plan.queues:
+            actions = [(index[entry.op], entry.action) for entry in queue.entries]
+            for k, action in enumerate(actions[1:]):
+                self.before.setdefault(action, []).append(actions[k])
+        self.waits: dict[int, list[int]] = {}
+        for wait in view.schedule.plan.waits:
+            self.waits.setdefault(index[wait.after], []).append(index[wait.before])
+        self.on_pipe: dict[Moment, list[int]] = {}
+        for lane in view.lanes():
+            for piece in lane.slices:
+                if piece.kind == "transfer":
+                    self.on_pipe.setdefault(piece.end, []).append(piece.op)
+        self.lives = {life.buffer: life for life in view.lives()}
+
+    def of(self, i: int) -> Cause:
+        """Return why op ``i`` begins when it does."""
+        row = self.view.rows[i]
+        at = row.start
+        if at <= self.problem.entry_ticks:
+            return Cause("entry", None, "run")
+        for p in self.problem.predecessors[i]:
+            if self.view.rows[p].observed == at:
+                return Cause("result", p, self._last(p))
+        action = "start" if self.view.modes[i].dma is not None else "run"
+        queued = self._queued(i, action, at)
+        if queued is not None:
+            return queued
+        for p in self.waits.get(i, ()):
+            if self.view.rows[p].observed == at:
+                return Cause(self._why(p, i), p, self._last(p))
+        return Cause("unknown", None, "run")
+
+    def chain(self) -> list[Step]:
+        """Return the steps from the first one to the end of the last op; empty for a plan without ops of any length."""
+        rows = self.view.rows
+        last = max(range(len(rows)), key=lambda i: (rows[i].observed, -i), default=None)
+        steps: list[Step] = []
+        doing: Doing = "run" if last is None else self._last(last)
+        at = last
+        for _ in range(4 * len(rows)):
+            if at is None:
+                break
+            step = self._step(at, doing)
+            steps.append(step)
+            at, doing = step.cause.op, step.cause.doing
+        return steps[::-1]
+
+    def _step(self, i: int, doing: Doing) -> Step:
+        row = self.view.rows[i]
+        if doing == "wait":
+            if row.wait_start >= row.done:
+                cause = self._queued(i, "wait", row.wait_start) or Cause("unknown", None, "run")
+                return Step(i, doing, row.wait_start, row.observed, cause)
+            return Step(i, doing, row.done, row.observed, Cause("self", i, "flight"))
+        if doing == "flight":
+            if row.transfer_start == row.end:
+                return Step(i, doing, row.transfer_start, row.done, Cause("self", i, "start"))
+            other = next((p for p in self.on_pipe.get(row.transfer_start, ()) if p != i), None)
+            cause = Cause("unknown", None, "run") if other is None else Cause("pipe", other, "flight")
+            return Step(i, doing, row.transfer_start, row.done, cause)
+        return Step(i, doing, row.start, row.end if doing == "start" else row.observed, self.of(i))
+
+    def _last(self, i: int) -> Doing:
+        return "run" if self.view.modes[i].dma is None else "wait"
+
+    def _queued(self, i: int, action: str, at: Moment) -> Cause | None:
+        for p, what in self.before.get((i, action), ()):
+            row = self.view.rows[p]
+            if (row.end if what == "start" else row.observed) == at:
+                doing: Doing = "start" if what == "start" else "wait" if what == "wait" else "run"
+                return Cause("unit", p, doing)
+        return None
+
+    def _why(self, p: int, i: int) -> Why:
+        if _units(self.view.modes[p], self.view.units[p]) & _units(self.view.modes[i], self.view.units[i]):
+            return "unit"
+        return "address" if self._share_bytes(p, i) else "order"
+
+    def _share_bytes(self, p: int, i: int) -> bool:
+        return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in self._bytes_of(p) for b in self._bytes_of(i))
+
+    def _bytes_of(self, i: int) -> Iterator[tuple[str | None, int, int]]:
+        for b in self.problem.op_buffers[i]:
+            if b in self.lives:
+                buffer, address = self.problem.buffers[b], self.lives[b].address
+                yield buffer.pool, address, address + buffer.occupied_bytes
+
+
+def _units(mode: Mode, units: dict[str, tuple[int, ...]]) -> set[tuple[str, int]]:
+    return {(use.engine, unit) for use in mode.uses if use.ticks for unit in units.get(use.engine, ())}
