@@ -34,6 +34,9 @@ class Cause(NamedTuple):
     doing: Doing
 
 
+UNKNOWN = Cause("unknown", None, "run")
+
+
 class Step(NamedTuple):
     """One link of the chain: ``op`` is ``doing`` something during ``[start, end)`` ticks, and why it began then."""
 
@@ -54,11 +57,14 @@ class Causes:
     def __init__(self, view: View) -> None:
         self.view, self.problem = view, view.schedule.problem
         index = self.problem.op_index
-        self.before: dict[tuple[int, str], list[tuple[int, str]]] = {}
+        released = self._releases()
+        self.before: dict[tuple[int, str], list[tuple[int, Doing, Moment]]] = {}
         for queue in view.schedule.plan.queues:
             actions = [(index[entry.op], entry.action) for entry in queue.entries]
             for k, action in enumerate(actions[1:]):
-                self.before.setdefault(action, []).append(actions[k])
+                p, did = actions[k]
+                end = released.get((p, did, queue.engine, queue.unit), view.rows[p].start)
+                self.before.setdefault(action, []).append((p, did, end))
         self.waits: dict[int, list[int]] = {}
         for wait in view.schedule.plan.waits:
             self.waits.setdefault(index[wait.after], []).append(index[wait.before])
@@ -68,6 +74,16 @@ class Causes:
                 if piece.kind == "transfer":
                     self.on_pipe.setdefault(piece.end, []).append(piece.op)
         self.lives = {life.buffer: life for life in view.lives()}
+
+    def _releases(self) -> dict[tuple[int, str, str, int], Moment]:
+        """Return when each unit is through with what its queue says: an op may give a unit back before it ends."""
+        doing = {"run": "run", "dma_start": "start", "dma_wait": "wait"}
+        return {
+            (piece.op, doing[piece.kind], lane.engine, lane.unit): piece.end
+            for lane in self.view.lanes()
+            for piece in lane.slices
+            if piece.kind in doing
+        }
 
     def of(self, i: int) -> Cause:
         """Return why op ``i`` begins when it does."""
@@ -85,48 +101,40 @@ class Causes:
         for p in self.waits.get(i, ()):
             if self.view.rows[p].observed == at:
                 return Cause(self._why(p, i), p, self._last(p))
-        return Cause("unknown", None, "run")
+        return UNKNOWN
 
     def chain(self) -> list[Step]:
-        """Return the steps from the first one to the end of the last op; empty for a plan without ops of any length."""
+        """Return the steps from the first one to the end of the last op: each ends where the next one begins."""
         rows = self.view.rows
-        last = max(range(len(rows)), key=lambda i: (rows[i].observed, -i), default=None)
+        ends = [max(row.observed, row.end) for row in rows]
+        last = max(range(len(rows)), key=lambda i: (ends[i], -i))
+        at: int | None = last
+        until, doing = ends[last], self._last(last)
         steps: list[Step] = []
-        doing: Doing = "run" if last is None else self._last(last)
-        at = last
-        for _ in range(4 * len(rows)):
-            if at is None:
-                break
-            step = self._step(at, doing)
-            steps.append(step)
-            at, doing = step.cause.op, step.cause.doing
+        while at is not None and len(steps) <= 4 * len(rows):
+            start, cause = self._began(at, doing)
+            steps.append(Step(at, doing, start, until, cause))
+            at, doing, until = cause.op, cause.doing, start
         return steps[::-1]
 
-    def _step(self, i: int, doing: Doing) -> Step:
+    def _began(self, i: int, doing: Doing) -> tuple[Moment, Cause]:
         row = self.view.rows[i]
         if doing == "wait":
             if row.wait_start >= row.done:
-                cause = self._queued(i, "wait", row.wait_start) or Cause("unknown", None, "run")
-                return Step(i, doing, row.wait_start, row.observed, cause)
-            return Step(i, doing, row.done, row.observed, Cause("self", i, "flight"))
+                return row.wait_start, self._queued(i, "wait", row.wait_start) or UNKNOWN
+            return row.done, Cause("self", i, "flight")
         if doing == "flight":
             if row.transfer_start == row.end:
-                return Step(i, doing, row.transfer_start, row.done, Cause("self", i, "start"))
+                return row.transfer_start, Cause("self", i, "start")
             other = next((p for p in self.on_pipe.get(row.transfer_start, ()) if p != i), None)
-            cause = Cause("unknown", None, "run") if other is None else Cause("pipe", other, "flight")
-            return Step(i, doing, row.transfer_start, row.done, cause)
-        return Step(i, doing, row.start, row.end if doing == "start" else row.observed, self.of(i))
+            return row.transfer_start, UNKNOWN if other is None else Cause("pipe", other, "flight")
+        return row.start, self.of(i)
 
     def _last(self, i: int) -> Doing:
         return "run" if self.view.modes[i].dma is None else "wait"
 
     def _queued(self, i: int, action: str, at: Moment) -> Cause | None:
-        for p, what in self.before.get((i, action), ()):
-            row = self.view.rows[p]
-            if (row.end if what == "start" else row.observed) == at:
-                doing: Doing = "start" if what == "start" else "wait" if what == "wait" else "run"
-                return Cause("unit", p, doing)
-        return None
+        return next((Cause("unit", p, did) for p, did, end in self.before.get((i, action), ()) if end == at), None)
 
     def _why(self, p: int, i: int) -> Why:
         if _units(self.view.modes[p], self.view.units[p]) & _units(self.view.modes[i], self.view.units[i]):

@@ -216,7 +216,7 @@ def _page(name: str, subtitle: str, parts: list[Html], data: dict[str, Any] | No
         "header",
         element("div", element("h1", title), paragraph(subtitle, class_="small"), class_="title"),
         element("button", "Theme: auto", type="button", id="theme"),
-        element("nav", *links, aria_label="On this page"),
+        element("nav", *links, aria_label="On this page") if len(links) > 1 else "",
     )
     scripts = ""
     if data is not None:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexloom.emit.html import Html, element, joined, table
-from hexloom.emit.report_sections import Times, bar, list_of, paragraph, share
+from hexloom.emit.report_sections import Times, bar, list_of, paragraph, share, signed
 from hexloom.emit.summary import short
 from hexloom.hwmodels import format_bytes
 
@@ -34,8 +34,8 @@ PARTS = {
 def comparison_section(schedule: Schedule, found: Comparison) -> Html:
     """Return how a measured run differs from the prediction."""
     at = Times(schedule)
-    made = [f"durations explain {_signed(found.by_durations, at)} {at.unit}"]
-    made.append(f"hand-over and waiting {_signed(found.by_dispatch, at)} {at.unit}")
+    made = [f"durations explain {signed(found.by_durations, at)} {at.unit}"]
+    made.append(f"hand-over and waiting {signed(found.by_dispatch, at)} {at.unit}")
     of = found.matching
     seen = f"{of.ops - len(of.missing):,} of {of.ops:,} ops are in the trace ({found.form})."
     parts = [
@@ -84,10 +84,6 @@ def comparison_section(schedule: Schedule, found: Comparison) -> Html:
         parts.append(table(f"The gain for this run [{at.unit}]", ["part", "predicted", "measured", "off by"], lines))
     parts.append(list_of("What was not taken as it stands", [f.text for f in (*found.warnings, *found.notes)]))
     return joined(parts)
-
-
-def _signed(ticks: int | Fraction, at: Times) -> str:
-    return at.bare(ticks) if ticks < 0 else f"+{at.bare(ticks)}"
 
 
 def _both(of: Pair, whole: Pair) -> list[str]:
@@ -218,11 +214,16 @@ def _levers(levers: Sequence[Lever], unit: str) -> Html:
         "open": "not decided in time",
         "not_asked": "not asked",
     }
-    rows: list[list[object]] = []
-    for lever in levers:
-        came = said[lever.outcome] + ("; any less is not enough" if lever.least else "")
-        makespan = "" if lever.makespan is None else f"{short(Fraction(lever.makespan))} {unit}"
-        cost = "" if lever.cost is None else f"{short(Fraction(lever.cost))} {unit}"
-        rows.append([lever.text, came, makespan, cost])
+    rows = [
+        [
+            lever.text,
+            said[lever.outcome] + ("; any less is not enough" if lever.least else ""),
+            "" if lever.makespan is None else f"{short(Fraction(lever.makespan))} {unit}",
+            "" if lever.cost is None else f"{short(Fraction(lever.cost))} {unit}",
+        ]
+        for lever in levers
+    ]
     head = ["change", "then it", "makespan", "more than with room for everything"]
-    return table("What would make it fit: each change was solved again", head, rows, left=2)
+    known = 2 if all(lever.makespan is None for lever in levers) else 4
+    caption = "What would make it fit, and what came of solving the changed input"
+    return table(caption, head[:known], [row[:known] for row in rows], left=2)

@@ -102,7 +102,8 @@ def proof(makespan: Moment, bound: Moment, certificate: str, at: Times) -> Html:
     if makespan == bound:
         return paragraph(element("strong", "No schedule is shorter"), f": proven {how}.")
     gap = float(1 - Fraction(bound) / makespan) if makespan else 0.0
-    most = element("strong", f"At most {gap:.2%}")
+    words = "Less than 0.01%" if 0 < gap < 0.0001 else f"At most {gap:.2%}"
+    most = element("strong", words)
     return paragraph(most, f" could still be gained: no schedule takes less than {at.words(bound)}, proven {how}.")
 
 
@@ -137,11 +138,11 @@ def gain_table(gain: Gain, at: Times) -> Html:
     rows: list[list[object]] = []
     for name, ticks, sign, note in parts:
         value = sign * ticks
-        rows.append([name, _signed(value, at), bar(_size(value), widest, "plus" if value >= 0 else "minus"), note])
+        rows.append([name, signed(value, at), bar(_size(value), widest, "plus" if value >= 0 else "minus"), note])
     total = gain.total
     kind = "plus" if total >= 0 else "minus"
     rows.append(
-        [element("strong", "gain"), element("strong", _signed(total, at)), bar(_size(total), widest, kind), "sum"]
+        [element("strong", "gain"), element("strong", signed(total, at)), bar(_size(total), widest, kind), "sum"]
     )
     caption = f"Where the gain over today comes from [{at.unit}]"
     return element("div", table(caption, ["part", "time", "", "what it is"], rows), class_="bars")
@@ -151,8 +152,10 @@ def _size(ticks: Moment) -> Moment:
     return -ticks if ticks < 0 else ticks
 
 
-def _signed(ticks: Moment, at: Times) -> str:
-    return at.bare(ticks) if ticks < 0 else f"+{at.bare(ticks)}"
+def signed(ticks: Moment, at: Times) -> str:
+    """Return a time with its sign, without its unit."""
+    words = at.bare(ticks)
+    return words if words.startswith("-") and words != "-0" else f"+{words.removeprefix('-')}"
 
 
 def cards(schedule: Schedule, view: View) -> Html:

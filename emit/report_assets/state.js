@@ -175,6 +175,12 @@ function cut(text, width) {
   return most < 3 ? "" : `${text.slice(0, most - 1)}…`;
 }
 
+// The end of a text, which is where names of units differ.
+function cutFront(text, width) {
+  const most = Math.floor(width / 6.6);
+  return text.length <= most ? text : `…${text.slice(Math.max(0, text.length - most + 1))}`;
+}
+
 const tip = make("div", { class: "tip", role: "tooltip", hidden: true, "aria-hidden": "true" });
 document.body.append(tip);
 

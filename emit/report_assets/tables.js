@@ -12,7 +12,7 @@ function pagedTable(place, name, columns, count, cell, picked) {
   const body = make("tbody");
   const heads = columns.map((column, c) => {
     const button = make("button", { type: "button", class: "sort" }, column);
-    const head = make("th", { scope: "col", class: c ? "n" : "" }, button);
+    const head = make("th", { scope: "col", class: count && typeof cell(0, c) === "number" ? "n" : "" }, button);
     button.addEventListener("click", () => {
       down = sorted === c && !down;
       sorted = c;
