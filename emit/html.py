@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _NOT_TEXT = re.compile("[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
+BAR = '<span class="bar '
+"""How a bar beside a number begins."""
+
 
 class Html(str):
     """Text that is HTML already."""
@@ -36,25 +39,33 @@ def joined(parts: Iterable[object], by: str = "") -> Html:
     return Html(escape(by).join(text(part) for part in parts))
 
 
-def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> Html:
-    """Return a table whose first cell of a row names it; from column ``left`` on, cells hold numbers."""
+def table(
+    caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, words_from: int | None = None
+) -> Html:
+    """Return a table whose first cell of a row names it.
 
-    def aligned(k: int) -> dict[str, str]:
-        return {} if k < left else {"class_": "n"}
+    Cells from column ``left`` to ``words_from`` hold numbers; a bar ends them, too.
+    """
+    lines = [list(row) for row in rows]
+    bars = [k for row in lines for k, cell in enumerate(row) if isinstance(cell, Html) and cell.startswith(BAR)]
+    bar = min(bars, default=len(head))
+    end = min(bar, len(head) if words_from is None else words_from)
 
-    top = joined(element("th", cell, scope="col", **aligned(k)) for k, cell in enumerate(head))
-    lines = [
+    def kind(k: int) -> dict[str, str]:
+        return {"class_": "b"} if k == bar else {"class_": "n"} if left <= k < end else {}
+
+    top = joined(element("th", cell, scope="col", **kind(k)) for k, cell in enumerate(head))
+    body = [
         element(
             "tr",
             *(
-                element("th", cell, scope="row") if k == 0 else element("td", cell, **aligned(k))
+                element("th", cell, scope="row") if k == 0 else element("td", cell, **kind(k))
                 for k, cell in enumerate(row)
             ),
         )
-        for row in rows
+        for row in lines
     ]
-    body = element("tbody", *lines)
-    inner = element("table", element("caption", caption), element("thead", element("tr", top)), body)
+    inner = element("table", element("caption", caption), element("thead", element("tr", top)), element("tbody", *body))
     return element("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 

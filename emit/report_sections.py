@@ -229,7 +229,7 @@ def bounds_table(bounds: Sequence[BoundRow], makespan: Moment, at: Times) -> Htm
         [b.name.replace("_", " "), at.bare(b.ticks), share(b.ticks, makespan), b.engine or "", b.detail] for b in bounds
     ]
     head = ["bound", f"time [{at.unit}]", "of this plan", "engine", "why it holds"]
-    return element("div", table("Lower bounds, the best first", head, rows), class_="bounds")
+    return element("div", table("Lower bounds, the best first", head, rows, words_from=3), class_="bounds")
 
 
 def critical_section(view: View, chain: Sequence[Step], at: Times) -> Html:

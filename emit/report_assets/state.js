@@ -175,10 +175,12 @@ function cut(text, width) {
   return most < 3 ? "" : `${text.slice(0, most - 1)}…`;
 }
 
-// The end of a text, which is where names of units differ.
-function cutFront(text, width) {
-  const most = Math.floor(width / 6.6);
-  return text.length <= most ? text : `…${text.slice(Math.max(0, text.length - most + 1))}`;
+// The end of a text, which is where names of units differ, as it fits.
+function cutFront(to, text, width) {
+  if (to.measureText(text).width <= width) return text;
+  let from = 1;
+  while (from < text.length && to.measureText(`…${text.slice(from)}`).width > width) from += 1;
+  return `…${text.slice(from)}`;
 }
 
 const tip = make("div", { class: "tip", role: "tooltip", hidden: true, "aria-hidden": "true" });

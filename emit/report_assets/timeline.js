@@ -185,7 +185,7 @@ function paintLabels(to, row) {
   const middle = row.y + row.h / 2 + 0.5;
   if (row.first) {
     to.font = "600 11px system-ui, sans-serif";
-    to.fillText(cutFront(band.engine, frame.left - (band.units > 1 ? 18 : 6)), 4, middle);
+    to.fillText(cutFront(to, band.engine, frame.left - (band.units > 1 ? 18 : 6)), 4, middle);
     to.font = "11px system-ui, sans-serif";
   }
   if (band.units > 1 && row.h >= 9) {
