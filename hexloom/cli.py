@@ -19,6 +19,7 @@ from hexloom import __version__
 from hexloom.calibrate_command import calibrate_command
 from hexloom.catalogues import hw_app, kernels_app
 from hexloom.compare_command import compare_command
+from hexloom.doctor_command import doctor_command
 from hexloom.emit.files import check_stem, table_stem, table_texts, write_emission, write_texts
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.kit import write_kit
@@ -45,6 +46,7 @@ from hexloom.periodic_command import check_loops, is_periodic, solve_loops, why_
 from hexloom.report_command import REPORT, report_command, write_infeasible
 from hexloom.run_command import run_command
 from hexloom.schedules import load_schedule, schedule_from
+from hexloom.schemas_command import schemas_app
 from hexloom.talk import (
     BAD_INPUT,
     CHECK_FAILED,
@@ -63,16 +65,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=__doc__
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, help=__doc__)
 app.add_typer(hw_app, name="hw")
 app.add_typer(kernels_app, name="kernels")
+app.add_typer(schemas_app, name="schemas")
 app.command("tune")(tune_command)
 app.command("run")(run_command)
 app.command("compare")(compare_command)
 app.command("calibrate")(calibrate_command)
 app.command("report")(report_command)
+app.command("doctor")(doctor_command)
 
 INTERRUPTED = 130
 """What typer returns for Ctrl-C."""
@@ -343,6 +345,7 @@ def emit_command(
         bool,
         typer.Option("--kit", help="Add the runtime, its ports, kernels to fill in, CMake and a README."),
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON which files were written.")] = False,
 ) -> int:
     """Write the C tables of a schedule: same bytes for the same schedule."""
     check_stem(stem)
@@ -352,6 +355,6 @@ def emit_command(
         more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""
         return say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
     write = write_kit if kit else write_emission
-    for path in write(schedule, out, stem or table_stem(schedule.name), source.name).values():
-        print(path)
+    files = write(schedule, out, stem or table_stem(schedule.name), source.name)
+    print(json.dumps({"files": files}, indent=1) if as_json else "\n".join(files.values()))
     return DONE
