@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hexloom.emit.critical_path import Step
     from hexloom.emit.lanes import Lane, View
-    from hexloom.formulations.memory import Scratchpad
+    from hexloom.formulations.problem import Scratchpad
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.traces.comparison import Comparison
