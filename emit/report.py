@@ -98,7 +98,7 @@ def periodic_report_html(schedule: PeriodicSchedule) -> str:
         _ops_section(),
         _trust(written, measured=False),
     ]
-    data = ReportData(view, causes, chain, None).everything() | {"periods": periods_of(schedule)}
+    data = ReportData(view, causes, chain, None).everything() | {"periods": periods_of(schedule, view)}
     return _page(schedule.name, f"{_subtitle(written)} \u00b7 in loops", parts, data)
 
 

@@ -13,6 +13,8 @@ from hexloom.hwmodels import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hexloom.emit.lanes import Lane, View
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.infeasibility import Infeasibility, Lever
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
     from hexloom.optimizer.schedule import Schedule
@@ -149,14 +151,28 @@ def _stretch(at: Times, stretch: Stretch) -> list[object]:
     ]
 
 
-def periods_of(schedule: PeriodicSchedule) -> list[list[Any]]:
-    """Return [words, length] of one period of every phase that repeats itself, for the picture to be set to."""
-    written = schedule.written
-    return [
-        [f"phase {k}", float(written.us(stretch.period_ticks))]
-        for k, stretch in enumerate(schedule.stretches, start=1)
-        if stretch.left_out
-    ]
+def periods_of(schedule: PeriodicSchedule, view: View) -> list[list[Any]]:
+    """Return [words, start, end] of one period of every phase that repeats itself, for the picture to be set to.
+
+    A period begins with an op of the busiest unit that does the same once more exactly one period later; of several
+    the one in the middle is taken.
+    """
+    lanes = sorted(view.lanes(), key=lambda lane: -sum((s.ticks for s in lane.slices), Fraction(0)))
+    found = []
+    for k, stretch in enumerate(schedule.stretches, start=1):
+        starts = next(filter(None, (_repeats(view, lane, stretch) for lane in lanes)), []) if stretch.left_out else []
+        if starts:
+            start = starts[len(starts) // 2]
+            ends = start, start + stretch.period_ticks
+            found.append([f"phase {k}", *(float(schedule.us(ticks)) for ticks in ends)])
+    return found
+
+
+def _repeats(view: View, lane: Lane, stretch: Stretch) -> list[Moment]:
+    """Return when ops of a lane begin that one period later come again."""
+    own = [(piece.start, view.ops[piece.op]) for piece in lane.slices if view.ops[piece.op].task in stretch.times]
+    seen = {(start, op.task, op.stage) for start, op in own}
+    return [start for start, op in own if (start + stretch.period_ticks, op.task, op.stage) in seen]
 
 
 def infeasibility_section(why: Infeasibility) -> Html:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
+WIDEST = 100
 HEADERS = (("include", "hexloom_tables.h"), ("runtime", "hexloom_runtime.h"), ("runtime", "hexloom_port.h"))
 
 
@@ -105,7 +106,8 @@ def python_page() -> str:
         if inspect.isclass(value):
             lines += [f"## `{name}`", "", _docs(value), "", *_members(value)]
         elif callable(value):
-            lines += [f"## `{name}{_signature(value)}`", "", _docs(value), ""]
+            shown = f"{name}{_signature(value)}"
+            lines += [f"## `{name}`", "", "```python", _wrapped(shown), "```", "", _docs(value), ""]
         else:
             lines += [f"## `{name}`", "", f"`{value!r}`", ""]
     return "\n".join(lines)
@@ -118,7 +120,7 @@ def _members(value: type) -> Iterator[str]:
         yield from ("| field | type | default |", "|---|---|---|")
         for name, field in fields.items():
             default = "required" if field.is_required() else _code(repr(field.default)[:60])
-            yield f"| `{field.alias or name}` | {_code(_type(field.annotation))} | {default} |"
+            yield f"| `{field.alias or name}` | {_code(_type(value, name))} | {default} |"
         yield ""
     for name, member in vars(value).items():
         function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
@@ -130,14 +132,30 @@ def _members(value: type) -> Iterator[str]:
 
 
 def _signature(function: Any) -> str:
-    return re.sub(r"\s+", " ", str(inspect.signature(function)).replace("hexloom.", ""))
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(function)))
+    return re.sub(r"\s+", " ", text.replace("hexloom.", ""))
 
 
-def _type(annotation: Any) -> str:
-    text = (
-        annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
-    )
-    return re.sub(r"(typing|hexloom|fractions|pydantic)(\.\w+)*\.", "", text)[:90]
+def _wrapped(call: str) -> str:
+    """Return a long signature with one parameter on a line."""
+    if len(call) <= WIDEST:
+        return call
+    head, _, rest = call.partition("(")
+    inside, _, result = rest.rpartition(")")
+    parts, depth = [""], 0
+    for char in inside:
+        depth += (char in "([{") - (char in ")]}")
+        parts = [*parts, ""] if char == "," and depth == 0 else [*parts[:-1], parts[-1] + char]
+    return f"{head}(\n" + "".join(f"    {part.strip()},\n" for part in parts) + f"){result}"
+
+
+def _type(model: type, name: str) -> str:
+    """Return the type of a field as its class says it."""
+    for base in model.__mro__:
+        found = inspect.get_annotations(base).get(name)
+        if found is not None:
+            return found if isinstance(found, str) else str(getattr(found, "__name__", found))
+    return "any"
 
 
 def _docs(value: Any) -> str:
@@ -212,7 +230,7 @@ def _plain(text: str | None) -> str:
 
 
 def _first(text: str) -> str:
-    return re.split(r"(?<=[.:])\s", inspect.cleandoc(text), maxsplit=1)[0]
+    return re.split(r"(?<=[.])\s", inspect.cleandoc(text), maxsplit=1)[0]
 
 
 def _cell(text: str) -> str:
@@ -220,4 +238,4 @@ def _cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return f"`{text.replace('|', chr(92) + '|')}`"
+    return f"`{text}`"

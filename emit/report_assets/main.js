@@ -247,9 +247,9 @@ for (const name of ["critical", "deps", "measured"]) {
     repaint();
   });
 }
-for (const [words, length] of D.periods || []) {
+for (const [words, start, end] of D.periods || []) {
   const button = make("button", { type: "button" }, `One period of ${words}`);
-  button.addEventListener("click", () => look(END / 2 - length / 2, END / 2 + length / 2));
+  button.addEventListener("click", () => look(start, end));
   document.querySelector("#pictures .controls").append(button);
 }
 

@@ -151,7 +151,7 @@ def test_the_reference_has_all_that_there_is(reference: ModuleType) -> None:
     assert "`--time-limit`" in pages["reference/cli.md"]
     assert "| `hazards` |" in pages["reference/files.md"] and "## workload" in pages["reference/files.md"]
     assert "hexloom_execute" in pages["reference/c_abi.md"]
-    assert all(page.startswith("# ") for page in pages.values())
+    assert all(page.startswith("# ") and " at 0x" not in page for page in pages.values())
 
 
 def test_every_link_inside_leads_somewhere(reference: ModuleType) -> None:
