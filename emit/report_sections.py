@@ -161,7 +161,7 @@ def signed(ticks: Moment, at: Times) -> str:
 def cards(schedule: Schedule, view: View) -> Html:
     """Return bottleneck, engines, scratchpad and advice, each in a box of its own."""
     found = [_card("Bottleneck", paragraph(_sentence(in_words(schedule.bounds)), "."), schedule.bounds[0].detail)]
-    busy = {name: of for name, of in busy_fractions(schedule).items() if not name.startswith("dma_queue")}
+    busy = {name: of for name, of in busy_fractions(schedule, view).items() if not name.startswith("dma_queue")}
     if busy:
         items = [
             element(

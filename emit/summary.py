@@ -47,9 +47,9 @@ def short(value: Fraction) -> str:
     return text.rstrip("0").rstrip(".")
 
 
-def busy_fractions(schedule: Schedule) -> dict[str, float]:
+def busy_fractions(schedule: Schedule, view: View | None = None) -> dict[str, float]:
     """Return for each engine the share of its units' time that is held, from the first to its last work."""
-    lanes = View(schedule).lanes()
+    lanes = (view or View(schedule)).lanes()
     shares: dict[str, float] = {}
     for engine in schedule.problem.engines:
         spans = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING
 
 from measured import rerun, written
@@ -68,10 +69,16 @@ def measured(schedule: Schedule, folder: Path) -> Comparison:
     return compare(schedule, read_trace(path))
 
 
+@cache
+def small() -> Schedule:
+    """Return the schedule that most of these tests show, made once."""
+    return examples.small()
+
+
 def page(kind: str, folder: Path) -> str:
     """Return the report of one kind: small, hostile, measured, whatif or infeasible."""
     if kind == "infeasible":
         return infeasible_report_html(examples.BAD, "v79", NO_PLAN)
-    schedule = examples.hostile() if kind == "hostile" else examples.small()
+    schedule = examples.hostile() if kind == "hostile" else small()
     found = measured(schedule, folder) if kind == "measured" else None
     return report_html(schedule, found, POINTS if kind == "whatif" else None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from browser.conftest import PHONE, WIDE, settle
 from reports import page as report_of
+from reports import small as small_schedule
 from unit.emit import examples
 
 from hexloom.emit.report import report_html
@@ -152,9 +153,10 @@ def test_the_keyboard_reaches_every_op(opened: Opened, tmp_path: Path) -> None:
     assert sorted(walked) == sorted(page.evaluate("D.critical.map((k) => OPS.name[k])"))
 
 
+@pytest.mark.slow
 def test_the_tables_hold_every_op_and_lead_to_the_picture(opened: Opened, tmp_path: Path) -> None:
     page = opened(report_of("small", tmp_path))
-    ops = examples.small().problem.ops
+    ops = small_schedule().problem.ops
     status = page.locator("#op-table [role=status]")
     assert status.inner_text().startswith(f"{len(ops)} rows, page 1 of")
     page.get_by_label("Filter All ops").fill("matmul")

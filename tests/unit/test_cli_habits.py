@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
+from reports import small
 from unit.emit import examples
 
 from hexloom import talk
@@ -85,6 +86,7 @@ def test_a_broken_solver_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert "broken   cp-sat" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_shell_completes_machines() -> None:
     environment = {**os.environ, "_HEXLOOM_COMPLETE": "complete_bash", "COMP_WORDS": "hexloom hw show hexagon-v7"}
     ran = subprocess.run(
@@ -94,18 +96,18 @@ def test_the_shell_completes_machines() -> None:
 
 
 def test_emit_says_in_json_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = examples.small().model_copy(update={"baselines": {}})
-    (tmp_path / "schedule.json").write_text(small.to_json(), encoding="utf-8")
+    plan = small().model_copy(update={"baselines": {}})
+    (tmp_path / "schedule.json").write_text(plan.to_json(), encoding="utf-8")
     assert main(["emit", str(tmp_path / "schedule.json"), "-o", str(tmp_path / "c"), "--json"]) == 0
     files = json.loads(capsys.readouterr().out)["files"]
     assert set(files) == {path.name for path in (tmp_path / "c").iterdir()}
 
 
 def test_rows_are_flat_and_in_the_unit_of_the_schedule() -> None:
-    small = examples.small()
-    rows = small.to_rows()
-    assert [row["op"] for row in rows] == [op.name for op in small.problem.ops]
-    assert max(row["observed_us"] for row in rows) == float(small.us(small.makespan))
+    plan = small()
+    rows = plan.to_rows()
+    assert [row["op"] for row in rows] == [op.name for op in plan.problem.ops]
+    assert max(row["observed_us"] for row in rows) == float(plan.us(plan.makespan))
     assert all(row["ready_us"] <= row["start_us"] <= row["end_us"] <= row["observed_us"] for row in rows)
     assert {row["units"] for row in rows if row["stage"] == "matmul"} == {"hmx[0]"}
     assert "start_ticks" in examples.hostile().to_rows()[0]
@@ -113,7 +115,7 @@ def test_rows_are_flat_and_in_the_unit_of_the_schedule() -> None:
 
 
 def test_a_notebook_shows_the_picture() -> None:
-    html = examples.small()._repr_html_()
+    html = small()._repr_html_()
     assert html.count("<svg") == html.count("</svg>") == 1
     assert "faster</strong> than what runs today" in html
     assert "<b>" not in examples.hostile()._repr_html_()
