@@ -16,14 +16,15 @@ Doing = Literal["run", "start", "flight", "wait"]
 
 WORDS: dict[Why, str] = {
     "entry": "begins with the plan",
-    "result": "needs its result",
-    "unit": "next on the same unit",
-    "address": "takes its bytes",
-    "pipe": "next on the same pipe",
-    "order": "kept in this order by the plan",
-    "self": "the same op",
-    "unknown": "nothing that ends then",
+    "result": "needs the result of",
+    "unit": "follows on the same unit:",
+    "address": "takes over bytes of",
+    "pipe": "follows on the same pipe:",
+    "order": "is ordered behind",
+    "self": "goes on:",
+    "unknown": "may begin: nothing ends then",
 }
+"""What an op, "it", does then; of most kinds the name of another op completes the sentence."""
 
 
 class Cause(NamedTuple):

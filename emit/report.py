@@ -148,7 +148,8 @@ def _pictures(view: View, causes: Causes, *, measured: bool) -> Html:
         element("div", id="legend", class_="legend", aria_label="Colours", role="list"),
         element("div", stage, class_="canvas"),
         paragraph(keys, id="keys", class_="small keys"),
-        element("div", id="details", class_="details", aria_live="polite"),
+        element("div", id="said", class_="unseen", aria_live="polite"),
+        element("div", id="details", class_="details"),
         element("noscript", paragraph("The pictures need JavaScript; everything else on this page does not.")),
     ]
     drawn = section("pictures", "When everything runs", *parts)

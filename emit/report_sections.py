@@ -260,14 +260,16 @@ def critical_section(view: View, chain: Sequence[Step], at: Times) -> Html:
             DOING[s.doing],
             at.bare(s.start),
             at.bare(s.end - s.start),
-            WORDS[s.cause.why] if s.cause.op is None else f"{WORDS[s.cause.why]}: {view.ops[s.cause.op].name}",
+            WORDS[s.cause.why] if s.cause.op is None else f"{WORDS[s.cause.why]} {view.ops[s.cause.op].name}",
         ]
         for s in shown
     ]
     left = len(chain) - len(shown)
     caption = f"The chain: {len(chain):,} steps" + (f", the last {len(shown)} of them" if left else "")
     head = ["op", "does", f"from [{at.unit}]", f"takes [{at.unit}]", "begins then because it"]
-    whole = element("details", element("summary", "The chain, step by step"), table(caption, head, steps, left=2))
+    whole = element(
+        "details", element("summary", "The chain, step by step"), table(caption, head, steps, left=2, words_from=4)
+    )
     said = "Each step begins exactly when the one before it ends: whoever shortens none of them shortens nothing."
     groups = table(
         f"What the {at.words(schedule.makespan)} are made of",

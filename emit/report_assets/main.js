@@ -55,7 +55,7 @@ function describe() {
   const waited = OPS.start[op] - OPS.ready[op];
   facts.push(["ready", waited > 0 ? `at ${time(OPS.ready[op])}, then waited ${time(waited)}` : `at ${time(OPS.ready[op])}`]);
   const why = D.why[OPS.because[op]];
-  facts.push(["begins then", OPS.cause[op] === null ? why : [`${why}: `, opButton(OPS.cause[op])]]);
+  facts.push(["then it", OPS.cause[op] === null ? why : [`${why} `, opButton(OPS.cause[op])]]);
   if (OPS.slowed[op] > 0) facts.push(["slowed", `${time(OPS.slowed[op])} by who shares its channels`]);
   if (critical.has(op)) facts.push(["critical", "on the chain that makes the total"]);
   for (const [buffer, address, size, birth, death] of buffersOf(op)) {
@@ -84,6 +84,9 @@ function choose(op, place) {
       }
     }
   }
+  // What is in hand is said in one line; the details below stay for those who want them.
+  const held = op >= 0 && rows[state.row] && rows[state.row].op[state.at] === op;
+  document.getElementById("said").textContent = held ? opLines(state.row, state.at).join("; ") : "";
   describe();
   repaint();
 }

@@ -112,7 +112,7 @@ def test_what_lies_under_the_pointer_is_told(opened: Opened, tmp_path: Path) -> 
     page.mouse.up()
     assert chosen(page) == name
     details = page.locator("#details").inner_text()
-    for said in (name, "begins then", "buffer", "measured", "hmx[0]"):
+    for said in (name, "then it", "buffer", "measured", "hmx[0]"):
         assert said in details
 
 
@@ -183,7 +183,12 @@ def test_everything_has_a_name_for_those_who_do_not_see(opened: Opened, tmp_path
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
     assert page.locator("main").count() == page.locator("nav").count() == 1
-    assert page.locator("#details").get_attribute("aria-live") == "polite"
+    page.locator("#timeline").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#said").get_attribute("aria-live") == "polite"
+    assert page.locator("#said").text_content().startswith(chosen(page))
+    page.keyboard.press("Escape")
+    assert page.locator("#said").text_content() == ""
     assert all(page.evaluate("[...document.querySelectorAll('table')].map((t) => Boolean(t.caption.textContent))"))
     assert page.evaluate(CONTRAST) == []
     page.get_by_role("button", name="Theme").click()
