@@ -45,7 +45,13 @@ def on_files(files: Any, config: Any) -> Any:
 
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
+    for name in schema_names():
+        files.append(File.generated(config, f"schemas/{name}.schema.json", content=_schema_text(name)))
     return files
+
+
+def _schema_text(name: str) -> str:
+    return (resources.files("hexloom.optimizer") / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8")
 
 
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
@@ -171,10 +177,10 @@ def _docs(value: Any) -> str:
 def files_page() -> str:
     """Return every file format with its fields, from its schema."""
     lines = ["# Files", "", "`hexloom schemas show NAME` prints the JSON schema of each; unknown keys are refused.", ""]
-    folder = resources.files("hexloom.optimizer") / "schemas"
     for name in schema_names():
-        schema = json.loads((folder / f"{name}.schema.json").read_text(encoding="utf-8"))
-        lines += [f"## {name.replace('_', ' ')}", "", _plain(schema.get("description", "")), "", *_fields(schema)]
+        schema = json.loads(_schema_text(name))
+        lines += [f"## {name.replace('_', ' ')}", "", _plain(schema.get("description", "")), ""]
+        lines += [f"[The schema](../schemas/{name}.schema.json)", "", *_fields(schema)]
         for inner, part in sorted(schema.get("$defs", {}).items()):
             if "properties" in part:
                 lines += [f"### {name}: {inner}", "", _plain(part.get("description", "")), "", *_fields(part)]
