@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from hexloom.optimizer.progress import Progress
@@ -79,8 +80,12 @@ class View:
         self.progress = Progress(schedule.problem, schedule.contention, chosen_modes, rows)
         self.units: list[dict[str, tuple[int, ...]]] = [chosen[op.name].units for op in self.ops]
 
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> tuple[Lane, ...]:
         """Return one lane per unit of every engine whose units have names, in the order of the problem."""
+        return self._lanes
+
+    @cached_property
+    def _lanes(self) -> tuple[Lane, ...]:
         engines = self.schedule.problem.engines
         found: dict[tuple[str, int], list[Slice]] = {
             (e.name, u): [] for e in engines if e.kind != "share" for u in range(e.units)
@@ -103,7 +108,7 @@ class View:
                 for unit, piece in self._on_pipe(engine.name, engine.units):
                     found[engine.name, unit].append(piece)
         queued = {(queue.engine, queue.unit) for queue in self.schedule.plan.queues}
-        return [
+        return tuple(
             Lane(
                 position=position,
                 engine=engine.name,
@@ -115,7 +120,7 @@ class View:
             for position, engine in enumerate(engines)
             if engine.kind != "share"
             for unit in range(engine.units)
-        ]
+        )
 
     def _on_pipe(self, name: str, units: int) -> Iterator[tuple[int, Slice]]:
         """Give transfers units of their pipe: the hardware does not say which, so the lowest that are free."""

@@ -46,14 +46,14 @@ def short(value: Fraction) -> str:
     return text.rstrip("0").rstrip(".")
 
 
-def busy_fractions(schedule: Schedule) -> dict[str, float]:
+def busy_fractions(schedule: Schedule, view: View | None = None) -> dict[str, float]:
     """Return for each engine the share of its units' time that is held, from the first to its last work."""
-    view = View(schedule)
+    lanes = (view or View(schedule)).lanes()
     shares: dict[str, float] = {}
     for engine in schedule.problem.engines:
         spans = [
             (s.start, s.end)
-            for lane in view.lanes()
+            for lane in lanes
             if lane.engine == engine.name
             for s in lane.slices
             if s.kind in ("run", "transfer") and s.end > s.start

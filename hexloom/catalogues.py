@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
@@ -18,16 +19,19 @@ kernels_app = typer.Typer(no_args_is_help=True, help="The kernel library.")
 
 
 @hw_app.command("list")
-def hw_list() -> None:
+def hw_list(as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False) -> None:
     """List the machines that come with hexloom."""
-    for name in list_hw():
-        machine = load_hw(name)
-        print(f"{name:14} {machine.title}")
+    titles = {name: load_hw(name).title for name in list_hw()}
+    if as_json:
+        print(json.dumps(titles, indent=1))
+        return
+    for name, title in titles.items():
+        print(f"{name:14} {title}")
 
 
 @hw_app.command("show")
 def hw_show(
-    name: Annotated[str, typer.Argument(help="Machine name or file.")],
+    name: Annotated[str, typer.Argument(help="Machine name or file.", autocompletion=lambda: list(list_hw()))],
     as_json: Annotated[bool, typer.Option("--json", help="Print the machine as JSON.")] = False,
 ) -> None:
     """Print every number of a machine with its unit, range, confidence and source."""
@@ -49,18 +53,27 @@ def hw_show(
 
 
 @kernels_app.command("list")
-def kernels_list() -> None:
+def kernels_list(as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False) -> None:
     """List the kernels a task can name."""
+    if as_json:
+        print(json.dumps({name: _first_line(spec) for name, spec in KERNELS.items()}, indent=1))
+        return
     for name, spec in KERNELS.items():
         print(f"{name:14} {_first_line(spec)}")
 
 
 @kernels_app.command("show")
-def kernels_show(name: Annotated[str, typer.Argument(help="Kernel name.")]) -> None:
+def kernels_show(
+    name: Annotated[str, typer.Argument(help="Kernel name.", autocompletion=lambda: list(KERNELS))],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the JSON schema of its keys.")] = False,
+) -> None:
     """Print the keys of a kernel."""
     spec = KERNELS.get(name)
     if spec is None:
         raise InvalidInputError(f"there is no kernel {name!r}; known: {', '.join(KERNELS)}")
+    if as_json:
+        print(json.dumps(spec.model_json_schema(), indent=1))
+        return
     print(f"{name}: {(spec.__doc__ or '').strip()}\n")
     schema: dict[str, Any] = spec.model_json_schema()
     required = set(schema.get("required", ()))

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=LaterGroup,
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -188,13 +187,20 @@ def solve_command(
             files = _write_files(schedule, out)
         except KeyboardInterrupt:
             return say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
-    if schedule is None and out is not None and (out / "schedule.json").exists():
-        tell(f"{out}: nothing was written; what lies there is the plan of an earlier run")
+    if schedule is None and out is not None and not to_stdout:
+        files = _tell_no_plan(work, hw, result, out)
     if to_stdout and schedule is not None:
         sys.stdout.write(schedule.to_json())
     points = None
     if ask_what_if:
         points = what_if(work, hw, time_limit_s=limit / 5, contention=contention, seed=seed, base=result)
+        if schedule is not None and files and out is not None:
+            from hexloom.emit.files import write_texts
+            from hexloom.emit.report import report_html
+            from hexloom.report_command import REPORT
+
+            more_files = {"what_if.json": points.to_json(), REPORT: report_html(schedule, points=points)}
+            files |= write_texts(out, more_files)
     if as_json and not to_stdout:
         more = {} if points is None else {"what_if": points.model_dump(mode="json")}
         print(json.dumps(result_numbers(result, files) | more, indent=1))
@@ -206,6 +212,21 @@ def solve_command(
     return _code_of(result)
 
 
+def _tell_no_plan(work: Workload | Problem, hw: str | None, result: Result, out: Path) -> dict[str, str]:
+    """Write why there is no plan, where that is proven; return the paths by file name."""
+    from hexloom.formulations.problem import Problem
+    from hexloom.optimizer.solve import machine_of
+    from hexloom.report_command import write_infeasible
+
+    files = {}
+    if result.infeasibility is not None:
+        machine = None if isinstance(work, Problem) else machine_of(work, hw).name
+        files = write_infeasible(work.name, machine, result.infeasibility, out)
+    if (out / "schedule.json").exists():
+        tell(f"{out}: no plan was written; what lies there is the plan of an earlier run")
+    return files
+
+
 def _code_of(result: Result) -> int:
     return {"INFEASIBLE": INFEASIBLE, "LIMIT": NO_PLAN}.get(result.status, DONE)
 
@@ -213,12 +234,15 @@ def _code_of(result: Result) -> int:
 def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
     from hexloom.emit.files import table_texts, write_texts
     from hexloom.emit.gantt import gantt_svg
+    from hexloom.emit.report import report_html
     from hexloom.emit.timeline import timeline_json
+    from hexloom.report_command import REPORT
 
     texts = {
         "schedule.json": schedule.to_json(),
         "timeline.json": timeline_json(schedule),
         "gantt.svg": gantt_svg(schedule),
+        REPORT: report_html(schedule),
     }
     return write_texts(folder, texts | table_texts(schedule))
 
@@ -347,6 +371,7 @@ def emit_command(
         bool,
         typer.Option("--kit", help="Add the runtime, its ports, kernels to fill in, CMake and a README."),
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON which files were written.")] = False,
 ) -> int:
     """Write the C tables of a schedule: same bytes for the same schedule."""
     from hexloom.emit.files import check_stem, table_stem, write_emission
@@ -361,6 +386,6 @@ def emit_command(
         more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""
         return say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
     write = write_kit if kit else write_emission
-    for path in write(schedule, out, stem or table_stem(schedule.name), source.name).values():
-        print(path)
+    files = write(schedule, out, stem or table_stem(schedule.name), source.name)
+    print(json.dumps({"files": files}, indent=1) if as_json else "\n".join(files.values()))
     return DONE

@@ -28,6 +28,15 @@ LATER = {
         "hexloom.calibrate_command:calibrate_command",
         "Fit a machine file to measured runs: the numbers that they determine, with their spread, and no others.",
     ),
+    "report": (
+        "hexloom.report_command:report_command",
+        "Write one HTML file with everything about a schedule: it opens offline, same bytes for the same schedule.",
+    ),
+    "doctor": (
+        "hexloom.doctor_command:doctor_command",
+        "Say which compilers, emulators and solvers are here, and what is skipped without those that are not.",
+    ),
+    "schemas": ("hexloom.schemas_command:schemas_app", "The JSON schemas of the files."),
     "hw": ("hexloom.catalogues:hw_app", "The machine files."),
     "kernels": ("hexloom.catalogues:kernels_app", "The kernel library."),
 }

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from hexloom.emit.files import write_texts
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.periodic_summary import periodic_numbers, periodic_summary
+from hexloom.emit.report import periodic_report_html
 from hexloom.emit.summary import short
 from hexloom.emit.timeline import timeline_json
 from hexloom.optimizer.errors import InvalidInputError
@@ -81,12 +82,15 @@ def solve_loops(
             "schedule.json": schedule.to_json(),
             "timeline.json": timeline_json(schedule.written),
             "gantt.svg": gantt_svg(schedule.written),
+            "report.html": periodic_report_html(schedule),
         }
         try:
             files = write_texts(out, texts)
         except KeyboardInterrupt:
             return say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
-        tell("no C tables: those with loops are not written yet; timeline and picture show the iterations written down")
+        tell(
+            "no C tables: those with loops are not written yet; timeline and pictures show the iterations written down"
+        )
     if to_stdout:
         sys.stdout.write(schedule.to_json())
     elif as_json:

@@ -7,8 +7,9 @@ import errno
 import os
 import tempfile
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -32,6 +33,12 @@ one plan is not worth what it costs to build."""
 
 NOTHING = 0.005
 """Share of the existing time below which a gain counts as none: device runs vary by more."""
+
+
+NOTEBOOK = "hexloom.notebook"
+"""The module that draws schedules for notebooks: named here, never imported by this floor."""
+
+ROW_TIMES = ("start", "end", "transfer_start", "done", "wait_start", "observed")
 
 
 class OpRow(Frozen):
@@ -158,6 +165,37 @@ class Schedule(Frozen):
     def unit(self) -> str:
         """Unit of what `us` returns."""
         return "ticks" if self.problem.tick is None else "us"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one flat record per op, as data frames take them; times in `unit`, as floats.
+
+        ``ready`` is when the last result that the op needs is there; ``units`` names what it holds, ``hvx[2]``.
+        """
+        rows = {row.op: row for row in self.rows}
+        chosen = {assignment.op: assignment for assignment in self.plan.assignments}
+        entry, found = self.problem.entry_ticks, []
+        for op, before in zip(self.problem.ops, self.problem.predecessors, strict=True):
+            row, assignment = rows[op.name], chosen[op.name]
+            ready = max((rows[self.problem.ops[p].name].observed for p in before), default=entry)
+            times = {"ready": ready, **{name: getattr(row, name) for name in ROW_TIMES}}
+            held = (f"{engine}[{unit}]" for engine, units in assignment.units.items() for unit in units)
+            found.append(
+                {
+                    "op": op.name,
+                    "task": op.task,
+                    "stage": op.stage,
+                    "tile": op.tile,
+                    "mode": op.modes[assignment.mode].name,
+                    "units": ",".join(held),
+                    **{f"{name}_{self.unit}": float(self.us(ticks)) for name, ticks in times.items()},
+                }
+            )
+        return found
+
+    def _repr_html_(self) -> str:
+        """Return the picture that notebooks show; who draws it lives above this floor and is loaded for it."""
+        drawn: str = import_module(NOTEBOOK).schedule_html(self)
+        return drawn
 
     def to_json(self) -> str:
         """Return the schedule file: the same bytes for the same schedule."""

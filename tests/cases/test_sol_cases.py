@@ -243,7 +243,7 @@ def test_sol_10_same_bytes_in_every_process(case: Case, tmp_path: Path) -> None:
         texts = [(tmp_path / f"run{run}" / source.stem / "schedule.json").read_bytes() for run in range(runs)]
         assert len({hashlib.sha256(text).hexdigest() for text in texts}) == 1
         folders = [tmp_path / f"run{run}" / source.stem for run in range(runs)]
-        assert {path.suffix for path in folders[0].iterdir()} == {".json", ".svg", ".h", ".c"}
+        assert {path.suffix for path in folders[0].iterdir()} == {".json", ".svg", ".html", ".h", ".c"}
         for path in folders[0].iterdir():
             assert len({(folder / path.name).read_bytes() for folder in folders}) == 1, path.name
         assert json.loads(texts[0])["makespan"] == makespan

@@ -22,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_schedule_is_small_and_checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schedule = folder / "schedule.json"
     assert schedule.stat().st_size < 3_000_000
-    assert {path.name for path in folder.iterdir()} == {"schedule.json", "timeline.json", "gantt.svg"}
+    assert {path.name for path in folder.iterdir()} == {"schedule.json", "timeline.json", "gantt.svg", "report.html"}
     assert main(["check", str(schedule)]) == 0
     assert "1,000,000 x matmul, 1,000,000 x norm" in capsys.readouterr().out
 
