@@ -50,14 +50,18 @@ class Later(TyperCommand):
         super().__init__(name, help=line, rich_markup_mode=None)
         self._home = home
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Load the command and let it read its arguments."""
+    def load(self) -> Any:
+        """Return the command itself, or the group of commands."""
         module, _, attribute = self._home.partition(":")
         found = getattr(import_module(module), attribute)
         if not isinstance(found, typer.Typer):
             command, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
             found.command(self.name)(command)
-        return typer.main.get_command(found).make_context(info_name, args, parent, **extra)
+        return typer.main.get_command(found)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Load the command and let it read its arguments."""
+        return self.load().make_context(info_name, args, parent, **extra)
 
 
 class LaterGroup(TyperGroup):

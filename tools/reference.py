@@ -18,6 +18,7 @@ import typer
 
 import hexloom
 from hexloom.cli import app
+from hexloom.later import Later
 from hexloom.schemas_command import schema_names
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def cli_page() -> str:
 
 
 def _commands(group: Any, words: str) -> Iterator[tuple[str, Any]]:
-    for name, command in sorted(group.commands.items()):
+    for name, found in sorted(group.commands.items()):
+        command = found.load() if isinstance(found, Later) else found
         if hasattr(command, "commands"):
             yield from _commands(command, f"{words} {name}")
         else:
