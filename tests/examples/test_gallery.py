@@ -15,6 +15,7 @@ GALLERY = Path(__file__).resolve().parents[2] / "examples" / "gallery"
 def _gallery() -> Any:
     spec = importlib.util.spec_from_file_location("gallery", GALLERY / "run.py")
     assert spec is not None and spec.loader is not None
+    sys.path.insert(0, str(GALLERY))  # as for a script
     module = importlib.util.module_from_spec(spec)
     sys.modules["gallery"] = module
     spec.loader.exec_module(module)
