@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,6 +138,7 @@ def _script(folder: str, name: str, function: str) -> Callable[..., Outcome]:
     if spec is None or spec.loader is None:
         raise InvalidInputError(f"{folder}/{name} is no Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     found: Callable[..., Outcome] = getattr(module, function)
     return found
@@ -197,16 +200,19 @@ def of_loop(loop: Loop, time_limit_s: float, guard: Guard | None = None) -> Outc
     }
 
 
-def answer(folder: str, *, slow: bool = False) -> Row:
-    """Solve the scenario of a folder and judge its claims; without ``slow`` only those that need no slow run."""
+def answer(folder: str, *, slow: bool = False, guard: Guard | None = None) -> Row:
+    """Solve the scenario of a folder and judge its claims; without ``slow`` only those that need no slow run.
+
+    ``guard`` is the process in which loops are solved; without it one is started where it is needed.
+    """
     scenario = load(folder)
     wanted = {claim.ours: runs_of(claim.ours) for claim in scenario.claims}
     for name in set().union(*wanted.values()) - set(scenario.runs):
         raise InvalidInputError(f"{folder}: a claim reads run {name!r}, which there is not")
     for name in set(scenario.runs) - set().union(*wanted.values()):
         raise InvalidInputError(f"{folder}: no claim reads run {name!r}; drop it")
-    with Guard(lazy=True) as guard:
-        outcomes = {name: outcome(folder, run, guard) for name, run in scenario.runs.items() if slow or not run.slow}
+    with nullcontext(guard) if guard is not None else Guard(lazy=True) as process:
+        outcomes = {name: outcome(folder, run, process) for name, run in scenario.runs.items() if slow or not run.slow}
     answers = []
     for claim in scenario.claims:
         if wanted[claim.ours] <= set(outcomes):
