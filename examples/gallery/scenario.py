@@ -58,14 +58,15 @@ class Claim(Spec):
 
     ``published`` is a number (met within ``within``), a comparison (``> 1``, where only the direction of an effect is
     published), a range (``1.15..1.29``), or a word. ``status``: printed by the source (``stated``), arithmetic on what
-    it prints (``inferred``), or as quoted by the survey behind the project (``survey``). With ``differs``, which says
+    it prints (``inferred``), as quoted by the survey behind the project (``survey``), or what the mechanism comes to by
+    hand with times that are ours (``by hand``). With ``differs``, which says
     why, the claim must *not* hold.
     """
 
     says: str
     published: float | str
     unit: str = ""
-    status: Literal["stated", "inferred", "survey"] = "stated"
+    status: Literal["stated", "inferred", "survey", "by hand"] = "stated"
     ours: str
     within: Annotated[float, BeforeValidator(_share)] = 0.0
     differs: str = ""

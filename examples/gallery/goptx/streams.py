@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hexloom import Workload, solve
 
 MULTIPLY, LOAD = 4, 30
@@ -19,7 +21,9 @@ def streams(count: int) -> dict[str, list[Instruction]]:
     gather: list[Instruction] = []
     for k in range(count):
         gather += [(f"x{k}", LOAD, ()), (f"y{k}", MULTIPLY, (f"x{k}",)), (f"s{k}", MULTIPLY, (f"y{k}", f"s{k - 1}"))]
-    chains = [(f"c{j}.{k}", MULTIPLY, (f"c{j}.{k - 1}",)) for k in range(4 * count) for j in range(4)]
+    chains: list[Instruction] = [
+        (f"c{j}.{k}", MULTIPLY, (f"c{j}.{k - 1}",)) for k in range(4 * count) for j in range(4)
+    ]
     return {"gather": gather, "chains": chains}
 
 
@@ -55,7 +59,7 @@ def merged(given: dict[str, list[Instruction]], registers: int | None) -> float:
 
     A value holds one from the issue of its instruction to the end of the last that reads it.
     """
-    tasks = []
+    tasks: list[dict[str, Any]] = []
     for name, stream in given.items():
         known = {value for value, _, _ in stream}
         ops = [
@@ -84,13 +88,16 @@ def merged(given: dict[str, list[Instruction]], registers: int | None) -> float:
     return float(result.makespan_us)
 
 
-def measure(count: int, registers: int) -> dict[str, float]:
-    """Return cycles of both kernels, ``count`` rounds each."""
+def measure(count: int) -> dict[str, float]:
+    """Return the cycles of both kernels, ``count`` rounds each: in turn, as two warps, and merged."""
     given = streams(count)
     return {
         "apart": sum(alone(stream) for stream in given.values()),
         "two_warps": two_warps(list(given.values())),
         "merged": merged(given, None),
-        "few_registers": merged(given, registers),
-        "slots": sum(len(stream) for stream in given.values()),
     }
+
+
+def with_registers(count: int, registers: int) -> dict[str, float]:
+    """Return the cycles of the merged kernels with so many registers."""
+    return {"merged": merged(streams(count), registers)}
