@@ -123,7 +123,9 @@ def outcome(folder: str, run: Run, guard: Guard | None = None) -> Outcome:
     if run.workload is not None:
         work = Workload.from_data(_data(folder, run.workload, run), f"{folder}/{run.workload}")
         machine = load_hw(work.hw or "h100-sm").with_values(run.machine)
-        result = solve(work, machine, contention=run.contention, time_limit_s=run.time_limit_s, seed=SEED)
+        result = solve(
+            work, machine, contention=run.contention, time_limit_s=run.time_limit_s, seed=SEED, explained=False
+        )
         return of_result(result)
     if run.loop is not None:
         return of_loop(Loop.model_validate(_data(folder, run.loop, run)), run.time_limit_s, guard)
