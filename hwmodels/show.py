@@ -26,7 +26,7 @@ def machine_rows(machine: Machine) -> list[dict[str, str]]:
         _row("machine", "name", machine.name),
         _row("machine", "title", machine.title),
         _row("machine", "soc", machine.soc),
-        _row("machine", "arch", f"v{machine.arch}"),
+        _row("machine", "arch", f"v{machine.arch}" if machine.name.startswith("hexagon") else str(machine.arch)),
     ]
     for section_name in type(machine).model_fields:
         section = getattr(machine, section_name)

@@ -341,18 +341,23 @@ class _Search:
         yield from product(*[[NO_LANES] if ask is None else self._lanes_for(state, ask) for ask in way.asks])
 
     def _lanes_for(self, state: State, ask: Ask) -> list[Choice]:
-        """Return the choices of free lanes that differ: lanes that no mode names are alike."""
+        """Return the choices of free lanes that differ, the lowest of each kind: lanes that no mode names are alike."""
         if ask.ids is not None:
             named = tuple([ask.first + u for u in ask.ids])
             return [(named, named)] if all(state.lanes[lane] == IDLE for lane in named) else []
         special, released = self.tables.special, state.released
         free = [lane for lane in range(ask.first, ask.first + ask.among) if state.lanes[lane] == IDLE]
-        found: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for chosen in combinations(free, ask.units):
-            alike = [lane if special >> lane & 1 else -1 - (released >> lane & 1) for lane in chosen]
-            alike.sort()
-            found.setdefault(tuple(alike), chosen)
-        return list(found.items())
+        named_lanes = [lane for lane in free if special >> lane & 1]
+        fresh = [lane for lane in free if not special >> lane & 1 and not released >> lane & 1]
+        back = [lane for lane in free if not special >> lane & 1 and released >> lane & 1]
+        found: list[Choice] = []
+        for k in range(min(len(named_lanes), ask.units) + 1):
+            for some in combinations(named_lanes, k):
+                for old in range(max(0, ask.units - k - len(fresh)), min(len(back), ask.units - k) + 1):
+                    new = ask.units - k - old
+                    alike = (*[-2] * old, *[-1] * new, *some)
+                    found.append((alike, tuple(sorted((*some, *back[:old], *fresh[:new])))))
+        return sorted(found, key=lambda choice: choice[1])
 
     def _finish(self, state: State) -> None:
         """All ops are over: keep the run when it is shorter than the best and its buffers have addresses."""

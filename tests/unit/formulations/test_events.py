@@ -156,3 +156,14 @@ def test_eight_ops_are_searched_to_the_end() -> None:
             after="l0>v0 l1>v1 l2>v2 v0>m0 v1>m1",
         )
         assert searched(of).proven
+
+
+def test_many_units_of_one_engine_are_counted_and_not_chosen_one_by_one() -> None:
+    """16 of 80 units can be chosen in 10^16 ways, all alike; five jobs fit side by side."""
+    wide, narrow = (
+        Mode(name="wide", uses=(held("unit", 428, 80),), latency_ticks=428),
+        Mode(name="narrow", uses=(held("unit", 746, 16),), latency_ticks=746),
+    )
+    ops = [Op(name=f"m{k}", modes=(wide, narrow)) for k in range(5)]
+    found = searched(problem(*ops, engines=(Engine(name="unit", units=80),)))
+    assert ticks(found) == 746

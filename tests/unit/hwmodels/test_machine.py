@@ -94,11 +94,15 @@ def test_only_whole_numbers_are_whole():
 # The shipped files
 
 
+HEXAGONS = tuple(f"hexagon-v{arch}" for arch in (68, 69, 73, 75, 79, 81))
+
+
 def test_all_shipped_machines_load():
-    assert list_hw() == tuple(f"hexagon-v{arch}" for arch in (68, 69, 73, 75, 79, 81))
+    assert list_hw() == ("ascend-910", "h100-sm", *HEXAGONS)
     for name in list_hw():
+        assert load_hw(name).name == name
+    for name in HEXAGONS:
         machine = load_hw(name)
-        assert machine.name == name
         assert name.endswith(str(machine.arch))
         assert machine.hmx_units == 1
 
@@ -123,13 +127,24 @@ def test_overheads_default_to_the_low_end(name):
 
 
 def test_known_facts():
-    assert [load_hw(name).hvx_contexts for name in list_hw()] == [4, 4, 4, 4, 6, 8]
-    assert [load_hw(name).hw_threads for name in list_hw()] == [6, 6, 6, 6, 7, 9]
-    assert [load_hw(name).available_vtcm_bytes >> 20 for name in list_hw()] == [4, 8, 8, 8, 8, 8]
-    assert [load_hw(name).dma.row_field_bits.whole for name in list_hw()] == [16, 16, 16, 24, 24, 24]
-    assert [load_hw(name).behaviour.hmx_handover for name in list_hw()] == ["futex"] * 5 + ["spin"]
-    for name in list_hw()[-2:]:  # a thread for HMX beside one for each spinning context
+    assert [load_hw(name).hvx_contexts for name in HEXAGONS] == [4, 4, 4, 4, 6, 8]
+    assert [load_hw(name).hw_threads for name in HEXAGONS] == [6, 6, 6, 6, 7, 9]
+    assert [load_hw(name).available_vtcm_bytes >> 20 for name in HEXAGONS] == [4, 8, 8, 8, 8, 8]
+    assert [load_hw(name).dma.row_field_bits.whole for name in HEXAGONS] == [16, 16, 16, 24, 24, 24]
+    assert [load_hw(name).behaviour.hmx_handover for name in HEXAGONS] == ["futex"] * 5 + ["spin"]
+    for name in HEXAGONS[-2:]:  # a thread for HMX beside one for each spinning context
         assert load_hw(name).hw_threads >= load_hw(name).hvx_contexts + 1
+
+
+def test_known_facts_of_other_machines():
+    """In their own words: 25 AIC and 50 AIV behind 192 MiB; 989 TFLOPS and 3.9 of exponentials over 132 SMs."""
+    ascend, sm = load_hw("ascend-910"), load_hw("h100-sm")
+    assert (ascend.hmx_units, ascend.hvx_contexts, ascend.available_vtcm_bytes >> 20) == (25, 50, 192)
+    assert (sm.hmx_units, sm.hvx_contexts, sm.available_vtcm_bytes >> 10) == (1, 4, 227)
+    cubes = 2 * ascend.hmx_units * ascend.hmx_mhz / ascend.rates.hmx_fp16_cycles_per_mac.exact
+    tensor = 2 * 132 * sm.hmx_mhz / sm.rates.hmx_fp16_cycles_per_mac.exact
+    exponentials = 132 * sm.hvx_contexts * sm.core_mhz / sm.rates.hvx_softmax.exact
+    assert [float(rate) / 1e6 for rate in (cubes, tensor, exponentials)] == pytest.approx([379, 989, 3.9], rel=0.01)
 
 
 def test_names_in_the_machine_cover_the_whole_file():
@@ -230,9 +245,7 @@ def test_a_bare_number_is_told_what_a_quantity_needs(tmp_path):
 
 
 def test_unknown_machines_name_the_known_ones(tmp_path):
-    with pytest.raises(
-        MachineFileError, match=r"'hexagon-v80' \(did you mean 'hexagon-v\d\d'\?\); known: hexagon-v68,"
-    ):
+    with pytest.raises(MachineFileError, match=r"'hexagon-v80' \(did you mean 'hexagon-v\d\d'\?\); known: ascend-910,"):
         load_hw("hexagon-v80")
     with pytest.raises(MachineFileError, match=r"did you mean 'hexagon-v81'"):
         load_hw("v81")
