@@ -12,6 +12,9 @@ from hexloom.formulations.problem import Frozen, Rule
 from hexloom.formulations.ticks import Ticks
 from hexloom.optimizer.schedule import BoundRow, Schedule
 
+WRITTEN = "written"
+"""Name of the bound that stands in the written schedule, where nothing is left out of it."""
+
 
 class Stretch(Frozen):
     """A phase: one body run after run.

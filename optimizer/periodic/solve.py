@@ -25,6 +25,7 @@ from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.errors import CheckFailedError
 from hexloom.optimizer.finish import all_bounds, finished
 from hexloom.optimizer.periodic.check import UNSTEADY, check_periodic_schedule
+from hexloom.optimizer.periodic.ends import ENDS_OPS, with_better_ends
 from hexloom.optimizer.periodic.existing import baselines_of
 from hexloom.optimizer.periodic.phases import Phase, phases_of
 from hexloom.optimizer.periodic.repeat import Repeat
@@ -51,8 +52,8 @@ MEASURED = (12, 24, 40)
 FIRST_RUNS, MOST_RUNS = 14, 96
 """Runs of a phase in which its repeat is looked for: at first, and at most."""
 
-MIX_SHARE = 0.7
-"""Part of the time for the mix of bodies."""
+MIX_SHARE, LOOPS_SHARE = 0.7, 0.4
+"""Part of the time for the mix of bodies; and for all of the loops, where a search over single ops comes after it."""
 
 
 def solve_periodic(
@@ -79,8 +80,15 @@ def solve_periodic(
         The input is wrong.
     """
     machine = machine_of(workload, hw)
+    started = time.monotonic()
     source = Source(workload, machine, rule_named(contention), FEW)
-    schedule = schedule_of(source, reduced_of(source, time_limit_s, seed), seed)
+    few = source.ops() <= ENDS_OPS
+    reduced = reduced_of(source, time_limit_s * (LOOPS_SHARE if few else 1.0), seed)
+    schedule = schedule_of(source, reduced, seed)
+    if few and schedule.makespan > schedule.lower_bound:
+        left = time_limit_s - (time.monotonic() - started)
+        least = time_limit_s * (1 - LOOPS_SHARE)
+        schedule = with_better_ends(schedule, source, reduced, least if seed is not None else max(left, least / 2), seed)
     violations = check_periodic_schedule(schedule)
     if violations and all(v.kind in UNSTEADY for v in violations):
         raise NotALoopError(f"no steady state can be shown: {violations[0].message}")
