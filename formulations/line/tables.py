@@ -103,9 +103,7 @@ def tables_of(problem: Problem, bounds: Bounds, headroom: float = 0.0) -> Tables
         for i in n
     )
     # Who fetches something has to come after what that waits for: a cycle over iterations may lead through a transfer.
-    waits = tuple(
-        tuple(dict.fromkeys(q for p in of for q in (before[p] if fetched[p] else (p,)))) for of in before
-    )
+    waits = tuple(tuple(dict.fromkeys(q for p in of for q in (before[p] if fetched[p] else (p,)))) for of in before)
     calls: list[list[int]] = [[] for _ in n]
     for s in n:
         for p in waits[s] if hot[s] else ():

@@ -1,7 +1,7 @@
 """Few iterations: nothing repeats long enough to be left out, so all of them are written down, and ends matter most.
 
-A loop's plan keeps the order of its bodies where an op of its own could begin earlier, at the beginning, at the end and
-where bodies change. What that costs does not grow with the trip counts: it is much of a short run, and nothing of a long
+A plan of loops keeps the order of its bodies where an op could begin earlier, at the beginning, at the end and
+where bodies change. That costs the same whatever the trip counts: much of a short run, and nothing of a long
 one. So where all iterations come to few ops, the plan of the loops is where a search over single ops begins.
 """
 

@@ -88,7 +88,9 @@ def solve_periodic(
     if few and schedule.makespan > schedule.lower_bound:
         left = time_limit_s - (time.monotonic() - started)
         least = time_limit_s * (1 - LOOPS_SHARE)
-        schedule = with_better_ends(schedule, source, reduced, least if seed is not None else max(left, least / 2), seed)
+        schedule = with_better_ends(
+            schedule, source, reduced, least if seed is not None else max(left, least / 2), seed
+        )
     violations = check_periodic_schedule(schedule)
     if violations and all(v.kind in UNSTEADY for v in violations):
         raise NotALoopError(f"no steady state can be shown: {violations[0].message}")
