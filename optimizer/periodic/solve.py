@@ -52,6 +52,9 @@ MEASURED = (12, 24, 40)
 FIRST_RUNS, MOST_RUNS = 14, 96
 """Runs of a phase in which its repeat is looked for: at first, and at most."""
 
+FEWEST_RUNS, FIRST_OPS = 6, 1000
+"""Runs at first where bodies are large, and from how many ops of one phase on."""
+
 MIX_SHARE, LOOPS_SHARE = 0.7, 0.4
 """Part of the time for the mix of bodies; and for all of the loops, where a search over single ops comes after it."""
 
@@ -147,7 +150,8 @@ class Reduced:
 
     def __init__(self, source: Source, phases: Sequence[Phase]) -> None:
         self.source, self.phases = source, phases
-        runs, periods = FIRST_RUNS, [1] * len(phases)
+        largest = max(len(phase.body.loop.ops) for phase in phases)
+        runs, periods = max(FEWEST_RUNS, min(FIRST_RUNS, FIRST_OPS // largest)), [1] * len(phases)
         while True:
             keep = [_few(phase, runs, period) for phase, period in zip(phases, periods, strict=True)]
             self.ran = self.run(keep)
