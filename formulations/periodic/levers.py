@@ -56,6 +56,7 @@ def levers_in_turn(
     ``seconds`` are for each interval that is asked for.
     """
     found: list[DepthLever | SplitLever] = []
+    split: set[str] = set()
     with Guard(lazy=True) as own:
         use = own if guard is None else guard
         while len(found) < MOST_LEVERS:
@@ -63,10 +64,12 @@ def levers_in_turn(
             best: DepthLever | SplitLever | None = deeper[0] if deeper else None
             if best is None:
                 halves = split_levers(loop, result, seconds, seed=seed, workers=workers, guard=use)
-                best = halves[0] if halves else None
+                # A half is not split again.
+                best = next((lever for lever in halves if lever.engine not in split), None)
             if best is None:
                 break
             found.append(best)
+            split |= {best.engine} if isinstance(best, SplitLever) else set()
             loop = _after(loop, best)
             result = modulo_schedule(loop, seconds, seed=seed, workers=workers, shortest=False, guard=use)
     return tuple(found)
