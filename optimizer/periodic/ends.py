@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hexloom.optimizer.periodic.schedule import WRITTEN
+from hexloom.optimizer.periodic.schedule import RECURRENCE, WRITTEN
 from hexloom.optimizer.periodic.trial import run
 from hexloom.optimizer.schedule import BoundRow
 from hexloom.optimizer.solve import solve
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hexloom.optimizer.periodic.solve import Reduced
     from hexloom.optimizer.periodic.trial import Source
 
-ENDS_OPS = 600
+ENDS_OPS = 300
 """Up to so many ops of all iterations ends are looked at."""
 
 
@@ -57,7 +57,9 @@ def with_better_ends(
     row = BoundRow(
         name=WRITTEN, ticks=best.ticks, engine=best.engine, detail=f"all iterations are written down: {best.detail}"
     )
-    rows = tuple(sorted((*schedule.bounds, row), key=lambda bound: -bound.ticks))
+    # What iterations that were left out wait for stands in it, too.
+    kept = (bound for bound in schedule.bounds if bound.name != RECURRENCE)
+    rows = tuple(sorted((*kept, row), key=lambda bound: -bound.ticks))
     return schedule.model_copy(
         update={
             "stretches": tuple(

@@ -12,8 +12,8 @@ from hexloom.formulations.problem import Frozen, Rule
 from hexloom.formulations.ticks import Ticks
 from hexloom.optimizer.schedule import BoundRow, Schedule
 
-WRITTEN = "written"
-"""Name of the bound that stands in the written schedule, where nothing is left out of it."""
+WRITTEN, RECURRENCE = "written", "recurrence"
+"""Names of bounds: the written schedule's own, where nothing is left out of it, and what waiting for others takes."""
 
 
 class Stretch(Frozen):

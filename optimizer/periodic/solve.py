@@ -36,7 +36,7 @@ from hexloom.optimizer.schedule import BoundRow
 from hexloom.optimizer.solve import machine_of, rule_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from hexloom.formulations.periodic.corun import Body
     from hexloom.hwmodels import Machine
@@ -221,14 +221,16 @@ def schedule_of(source: Source, reduced: Reduced, seed: int | None) -> PeriodicS
     ran, stretches = reduced.ran, reduced.stretches()
     left_out = sum((s.periods_left_out * Fraction(s.period_ticks) for s in stretches), Fraction(0))
     rolled = ran.small.rolled
-    missing = []
+    tasks = []
     for task, trips in source.trips.items():
-        middle = rolled.iterations[task] // 2
-        ops = tuple(i for i, at in enumerate(rolled.place) if at and at[0].task == task and at[1] == middle)
-        missing.append((ops, trips - rolled.iterations[task]))
+        iterations: list[dict[Hashable, int]] = [{} for _ in range(rolled.iterations[task])]
+        for i, at in enumerate(rolled.place):
+            if at is not None and at[0].task == task:
+                iterations[at[1]][at[0]] = i
+        tasks.append((iterations, trips - rolled.iterations[task]))
     rows = tuple(
         BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail)
-        for b in whole_bounds(ran.small.problem, ran.small.rule, missing)
+        for b in whole_bounds(ran.small.problem, ran.small.rule, tasks)
     )
     if not rows:
         raise NotALoopError("no op takes time of an engine, so nothing bounds how soon iterations follow each other")
