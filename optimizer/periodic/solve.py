@@ -29,7 +29,7 @@ from hexloom.optimizer.periodic.ends import ENDS_OPS, with_better_ends
 from hexloom.optimizer.periodic.existing import baselines_of
 from hexloom.optimizer.periodic.phases import Phase, phases_of
 from hexloom.optimizer.periodic.repeat import Repeat
-from hexloom.optimizer.periodic.roll import FINER, NotALoopError, as_loop
+from hexloom.optimizer.periodic.roll import FINER, ImpossibleLoopError, NotALoopError, as_loop
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
 from hexloom.optimizer.periodic.trial import Ran, Source, run
 from hexloom.optimizer.schedule import BoundRow
@@ -53,7 +53,7 @@ FIRST_RUNS, MOST_RUNS = 14, 96
 """Runs of a phase in which its repeat is looked for: at first, and at most."""
 
 FEWEST_RUNS, FIRST_OPS = 6, 1000
-"""Runs at first where bodies are large, and from how many ops of one phase on."""
+"""Runs at first where bodies are large or many, and of how many ops in all."""
 
 MIX_SHARE, LOOPS_SHARE = 0.7, 0.4
 """Part of the time for the mix of bodies; and for all of the loops, where a search over single ops comes after it."""
@@ -117,7 +117,10 @@ def reduced_of(source: Source, seconds: float, seed: int | None) -> Reduced:
         loop = base.rolled.loops[task]
         pad = loop.scratchpad
         left_over = pad.model_copy(update={"reserved_bytes": pad.total_bytes - base.room})
-        loops.append(as_loop(task, partial(loop.changed, scratchpad=left_over)))
+        try:
+            loops.append(as_loop(task, partial(loop.changed, scratchpad=left_over)))
+        except ImpossibleLoopError as why:  # beside what is kept: another plan might keep less
+            raise NotALoopError(str(why)) from None
     left = seconds - (time.monotonic() - started) if seed is None else seconds
     found = best_mix(loops, list(source.trips.values()), partial(_measure, source), left * MIX_SHARE, seed=seed)
     if found is None:
@@ -150,8 +153,8 @@ class Reduced:
 
     def __init__(self, source: Source, phases: Sequence[Phase]) -> None:
         self.source, self.phases = source, phases
-        largest = max(len(phase.body.loop.ops) for phase in phases)
-        runs, periods = max(FEWEST_RUNS, min(FIRST_RUNS, FIRST_OPS // largest)), [1] * len(phases)
+        together = sum(len(phase.body.loop.ops) for phase in phases)
+        runs, periods = max(FEWEST_RUNS, min(FIRST_RUNS, FIRST_OPS // together)), [1] * len(phases)
         while True:
             keep = [_few(phase, runs, period) for phase, period in zip(phases, periods, strict=True)]
             self.ran = self.run(keep)
