@@ -55,7 +55,7 @@ FIRST_RUNS, MOST_RUNS = 14, 96
 FEWEST_RUNS, FIRST_OPS = 6, 1000
 """Runs at first where bodies are large or many, and of how many ops in all."""
 
-MIX_SHARE, LOOPS_SHARE = 0.7, 0.4
+MIX_SHARE, LOOPS_SHARE = 0.7, 0.25
 """Part of the time for the mix of bodies; and for all of the loops, where a search over single ops comes after it."""
 
 
