@@ -4,7 +4,9 @@ Shapes: those for which its parameter solver's answers are known (type, m, k, n,
 microseconds at ``overhead_us`` a fork/join and hand-over: existing (its chunks in its loop), what is saved by chunks,
 load_parts, slices and order alone, all (jointly) with lower_bound, and one_by_one: chunks first, then parts of loads
 for these chunks, then slices, then the order: what tuning one parameter after the other ends with. choices, excluded,
-solved and open are counts of joint choices. ``--quick`` ends in under 50 s.
+solved and open are counts of joint choices. The last row is MUL_MAT_ID, four experts of 128 rows: existing is ggml's
+push and pop, load_parts and slices are these in that loop, order is a pipeline of the same ops, all is all of it; its
+chunks stay ggml's. ``--quick`` ends in under 50 s.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
-from hexloom import load_hw, tune
+from hexloom import Workload, load_hw, solve, tune
 from hexloom.optimizer.tune.parameters import DEPTHS, Shape, grid_of
 from hexloom.optimizer.tune.search import with_overhead
 from hexloom.optimizer.tune.trials import Trials, us_of
 
 if TYPE_CHECKING:
     from hexloom.optimizer.kernels.matmul_w4a16 import WeightType
+    from hexloom.optimizer.solve import Result
 
 GOLDEN = (
     ("q4_0", 742, 2048, 6144, 8),
@@ -78,6 +81,37 @@ def _row(kind: str, m: int, k: int, n: int, mib: int, seconds: float, overhead: 
     }
 
 
+def _experts(seconds: float, overhead: Fraction) -> dict[str, Any]:
+    """Return the row of MUL_MAT_ID."""
+    machine = with_overhead(load_hw("hexagon-v81"), overhead)
+    started = time.monotonic()
+
+    def found(**changes: Any) -> tuple[float, Result]:
+        task = {"name": "experts", "kernel": "matmul_id", "rows": [128] * 4, "k": 2048, "n": 2048, **changes}
+        work = Workload.from_data({"name": "experts", "tasks": [task]})
+        result = solve(work, machine, time_limit_s=seconds / 4, explained=False)
+        assert result.schedule is not None
+        existing = result.schedule.baselines["existing"]
+        assert existing is not None
+        return float(result.schedule.us(existing)), result
+
+    today, plan = found(fixed_owner=True)
+    joint = found(load_parts=8, slices=True)[1]
+    best = min(plan, joint, key=lambda result: us_of(result.makespan_us))
+    return {
+        "shape": "matmul_id q4_0 4 x 128x2048x2048 8 MiB",
+        "overhead_us": float(overhead),
+        "existing": round(today, 1),
+        "load_parts": round(today - found(load_parts=8)[0], 1),
+        "slices": round(today - found(slices=True)[0], 1),
+        "order": round(today - us_of(plan.makespan_us), 1),
+        "all": round(us_of(best.makespan_us), 1),
+        "lower_bound": round(us_of(best.lower_bound_us), 1),
+        "bound_by": best.bottleneck,
+        "seconds": round(time.monotonic() - started, 1),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few shapes, little time")
@@ -91,11 +125,14 @@ def main() -> None:
         rows.append(_row(*shape, limit, args.overhead_us))
         if not args.json:
             print(*(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
+    rows.append(_experts(limit, args.overhead_us))
+    if not args.json:
+        print(*(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
     levers = ("chunks", "load_parts", "slices", "order")
     summary = {
-        "rows_where_zero": {lever: sum(row.get(lever, 0) < 0.05 for row in rows) for lever in levers},
-        "joint_beats_one_by_one": sum(row["all"] < row["one_by_one"] - 0.05 for row in rows),
-        "of": len(rows),
+        "rows_where_zero": {lever: sum(row[lever] < 0.05 for row in rows if lever in row) for lever in levers},
+        "joint_beats_one_by_one": sum(row["all"] < row["one_by_one"] - 0.05 for row in rows if "one_by_one" in row),
+        "of": len(shapes),
     }
     found = {
         "machine": f"{platform.machine()}, {platform.system()}",

@@ -17,7 +17,9 @@ import numpy as np
 from hexloom.emit.quantized import TYPES, random_tiles, tiles_to_matrix
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.explicit import Explicit
 from hexloom.optimizer.kernels.gemv import Gemv
+from hexloom.optimizer.kernels.matmul_id import MatmulId
 from hexloom.optimizer.kernels.matmul_w4a16 import TILE, TILE_BYTES, MatmulW4A16
 from hexloom.optimizer.kernels.rows import Add, Copy, RmsNorm, RowKernel, Softmax, SwiGlu
 from hexloom.optimizer.lower import expand
@@ -179,16 +181,19 @@ class _Build:
         return self.places[key]
 
     def _tensors(self, name: str, spec: Any) -> dict[str, Place]:
-        if isinstance(spec, MatmulW4A16 | Gemv):
-            m = spec.m if isinstance(spec, MatmulW4A16) else 1
-            tiles = spec.k // TILE * (spec.n // TILE)
+        if isinstance(spec, MatmulW4A16 | MatmulId | Gemv):
+            m, columns = _rows(spec), _weight_columns(spec)
+            tiles = spec.k // TILE * (columns // TILE)
             return {
                 "a": self._place(name, "a", 4 * m * spec.k, spec.input),
                 "w": self._place(name, "w", tiles * TILE_BYTES[spec.weight_type][0]),
                 "out": self._place(name, "out", 4 * m * spec.n, spec.output),
             }
         if not isinstance(spec, RowKernel) or spec.element_bytes != 4:
-            what = f"elements of {spec.element_bytes} bytes" if isinstance(spec, RowKernel) else "ops of its own"
+            what = (
+                "ops of its own" if isinstance(spec, Explicit) else f"kernel {spec.kernel}, which has no C of its own"
+            )
+            what = f"elements of {spec.element_bytes} bytes" if isinstance(spec, RowKernel) else what
             raise InvalidInputError(
                 f"task {name!r} has {what}: only kernels of the library with 4-byte elements compute on a host; "
                 "run it without --workload"
@@ -203,7 +208,7 @@ class _Build:
         for role, place in self._tensors(name, spec).items():
             if role == "w":
                 memory[place.offset : place.offset + place.size] = random_tiles(
-                    self.chance, spec.weight_type, spec.k, spec.n
+                    self.chance, spec.weight_type, spec.k, _weight_columns(spec)
                 )
             elif role != "out":
                 _floats(memory, place)[:] = self.chance.standard_normal(place.size // 4, np.float32)
@@ -211,27 +216,27 @@ class _Build:
     def _compute(self, name: str, spec: Any, memory: Array) -> Expected:
         """Do a task with numpy, in the memory of all tensors."""
         at = self._tensors(name, spec)
-        if isinstance(spec, MatmulW4A16 | Gemv):
-            m = spec.m if isinstance(spec, MatmulW4A16) else 1
+        if isinstance(spec, MatmulW4A16 | MatmulId | Gemv):
+            m, columns = _rows(spec), _weight_columns(spec)
             a = _halved(_floats(memory, at["a"])[: m * spec.k].reshape(m, spec.k))
             tiles = memory[at["w"].offset : at["w"].offset + at["w"].size]
-            w = tiles_to_matrix(tiles, spec.weight_type, spec.k, spec.n)
+            w = tiles_to_matrix(tiles, spec.weight_type, spec.k, columns)
             exact = isinstance(spec, Gemv)
-            result = a @ (w if exact else _halved(w))
+            result = _product(spec, a, w if exact else _halved(w))
             result = result if exact else _halved(result)
         else:
             ins = [_floats(memory, at[f"in{k}"])[: spec.rows * spec.cols] for k in range(spec.inputs)]
             shaped = [x.reshape(spec.rows, spec.cols) for x in ins]
             result = _row_result(spec, shaped, _floats(memory, at["gamma"]) if "gamma" in at else None)
         _floats(memory, at["out"])[: result.size] = result.ravel()
-        tolerance = HALF_TOLERANCE if isinstance(spec, MatmulW4A16) else FLOAT_TOLERANCE
+        tolerance = HALF_TOLERANCE if isinstance(spec, MatmulW4A16 | MatmulId) else FLOAT_TOLERANCE
         return Expected(name, at["out"], result.astype(np.float32), tolerance)
 
     # --- words ------------------------------------------------------------------------------------------
 
     def _words_of(self, name: str, spec: Any) -> Callable[[OpDraft], list[Any]]:
         at = self._tensors(name, spec)
-        if isinstance(spec, MatmulW4A16):
+        if isinstance(spec, MatmulW4A16 | MatmulId):
             return lambda op: _matmul_words(spec, at, op)
         if isinstance(spec, Gemv):
             return lambda op: _gemv_words(spec, at, op)
@@ -265,7 +270,28 @@ def _row_result(spec: RowKernel, ins: list[Array], gamma: Array | None) -> Array
     return np.asarray(found, np.float32)
 
 
-def _matmul_words(spec: MatmulW4A16, at: dict[str, Place], op: OpDraft) -> list[Any]:
+def _rows(spec: MatmulW4A16 | MatmulId | Gemv) -> int:
+    return 1 if isinstance(spec, Gemv) else spec.m
+
+
+def _weight_columns(spec: MatmulW4A16 | MatmulId | Gemv) -> int:
+    """Return the columns of all weights: those of all experts stand one behind the other."""
+    return spec.n * len(spec.rows) if isinstance(spec, MatmulId) else spec.n
+
+
+def _product(spec: MatmulW4A16 | MatmulId | Gemv, a: Array, w: Array) -> Array:
+    """Return A x W, of every expert with its own rows and weights."""
+    if not isinstance(spec, MatmulId):
+        return np.asarray(a @ w)
+    ends = np.cumsum(spec.rows)
+    blocks = [
+        a[end - rows : end] @ w[:, e * spec.n : (e + 1) * spec.n]
+        for e, (end, rows) in enumerate(zip(ends, spec.rows, strict=True))
+    ]
+    return np.concatenate(blocks)
+
+
+def _matmul_words(spec: MatmulW4A16 | MatmulId, at: dict[str, Place], op: OpDraft) -> list[Any]:
     part, row = op.part, 4 * spec.k
     in_ddr, in_vtcm = TILE_BYTES[spec.weight_type]
     if op.stage == "activation_load":

@@ -20,7 +20,7 @@ from hexloom.optimizer.tune.parameters import in_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.optimizer.tune.report import Tuned
+    from hexloom.optimizer.tune.report import Measured, Tuned
 
 HEADER = "hexloom_parameters.h"
 WEIGHT_TYPES = ("q4_0", "q8_0", "f16")
@@ -141,6 +141,8 @@ def tune_summary(report: Tuned) -> Text:
         )
         for row in report.rows
     ]
+    if report.measured is not None:
+        cells.insert(0, _measured(report, report.measured))
     bound = f"gap {report.gap:.1%} over all choices, bound by {report.bound_by}"
     cells.append(("lower bound", f"{_plain(report.lower_bound_us)} us", "", bound))
     for at in report.range:
@@ -159,6 +161,16 @@ def tune_summary(report: Tuned) -> Text:
     lines.append(Text(f"choices: {room}; {seen}; {counts.simulated:,} loops simulated", style="dim"))
     lines += [Text(f"note: {note}", style="yellow") for note in report.notes]
     return Text("\n").join(lines)
+
+
+def _measured(report: Tuned, measured: Measured) -> tuple[str, str, str, str]:
+    """Return the cells of what a log says, beside what is predicted for the same."""
+    runs = f"{measured.runs:,} runs" if measured.runs > 1 else "1 run"
+    beside = ""
+    if report.existing_us is not None:
+        beside = f"predicted {_plain(report.existing_us)} us ({report.existing_us / measured.median_us - 1:+.1%})"
+    chunks = "" if measured.chunks_known else "; its chunks are not told, taken are the parameter solver's"
+    return "measured, in the log", f"{_plain(measured.median_us)} us", "", f"median of {runs}; {beside}{chunks}"
 
 
 def _plain(us: float) -> str:

@@ -15,7 +15,7 @@ import typer
 
 from hexloom import __version__
 from hexloom.later import LaterGroup
-from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
+from hexloom.optimizer.errors import CheckFailedError, InvalidInputError, TooManyOpsError
 from hexloom.talk import (
     BAD_INPUT,
     CHECK_FAILED,
@@ -156,13 +156,16 @@ def solve_command(
     flat_only = ask_what_if or prove_twice
     if flat_only and formulation == "periodic":
         raise InvalidInputError("--what-if and --prove-twice are for --formulation flat; drop one of them")
-    why = None if flat_only and formulation == "auto" else why_loops(work, hw, formulation, contention)
+    why, not_loops = (
+        (None, None) if flat_only and formulation == "auto" else why_loops(work, hw, formulation, contention)
+    )
     if why is not None and isinstance(work, Workload):
         answer = solve_loops(work, hw, out, limit, contention, seed, why, as_json=as_json)
         if isinstance(answer, int):
             return answer
         if formulation == "periodic":
             raise InvalidInputError(f"--formulation periodic: {answer}; use --formulation flat")
+        not_loops = answer
         tell(f"not as loops: {answer}")
     started = time.monotonic()
 
@@ -171,15 +174,18 @@ def solve_command(
         line = f"{time.monotonic() - started:6.1f} s  best {short(makespan)}  bound {short(bound)}  gap {gap:.2%}"
         tell(line)
 
-    result = solve(
-        work,
-        hw,
-        time_limit_s=limit,
-        contention=contention,
-        seed=seed,
-        on_progress=None if quiet else progress,
-        prove_twice=prove_twice,
-    )
+    try:
+        result = solve(
+            work,
+            hw,
+            time_limit_s=limit,
+            contention=contention,
+            seed=seed,
+            on_progress=None if quiet else progress,
+            prove_twice=prove_twice,
+        )
+    except TooManyOpsError as error:
+        raise InvalidInputError(f"{error}" + (f"; not as loops: {not_loops}" if not_loops else "")) from None
     schedule = result.schedule
     files: dict[str, str] = {}
     if schedule is not None and out is not None and not to_stdout:

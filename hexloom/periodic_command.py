@@ -19,12 +19,12 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.periodic.check import check_periodic_schedule
 from hexloom.optimizer.periodic.choose import formulation_for
-from hexloom.optimizer.periodic.roll import NotALoopError
+from hexloom.optimizer.periodic.roll import ImpossibleLoopError, NotALoopError
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.periodic.solve import solve_periodic
 from hexloom.optimizer.solve import machine_of, rule_named
 from hexloom.optimizer.workload import Workload
-from hexloom.talk import DONE, NO_PLAN, say, tell, tell_check
+from hexloom.talk import DONE, INFEASIBLE, NO_PLAN, say, tell, tell_check
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 FORMULATIONS = ("auto", "flat", "periodic")
 
 
-def why_loops(work: Workload | Problem, hw: str | None, formulation: str, contention: str) -> str | None:
-    """Return why ``work`` is to be solved as loops, None if it is not.
+def why_loops(
+    work: Workload | Problem, hw: str | None, formulation: str, contention: str
+) -> tuple[str | None, str | None]:
+    """Return why ``work`` is to be solved as loops, None if it is not; and where nobody asked, why it is not.
 
     Raises
     ------
@@ -45,17 +47,17 @@ def why_loops(work: Workload | Problem, hw: str | None, formulation: str, conten
     if formulation not in FORMULATIONS:
         raise InvalidInputError(f"--formulation {formulation!r}: write {', '.join(FORMULATIONS[:-1])} or periodic")
     if formulation == "flat":
-        return None
+        return None, None
     if not isinstance(work, Workload):
         if formulation == "auto":
-            return None
+            return None, None
         raise InvalidInputError(
             "--formulation periodic: a problem in ticks has no loops; give the workload, or use flat"
         )
     if formulation == "periodic":
-        return "as asked"
+        return "as asked", None
     chosen, why = formulation_for(work, machine_of(work, hw), rule_named(contention))
-    return why if chosen == "periodic" else None
+    return (why, None) if chosen == "periodic" else (None, why)
 
 
 def solve_loops(
@@ -73,6 +75,8 @@ def solve_loops(
     started = time.monotonic()
     try:
         schedule = solve_periodic(work, hw, time_limit_s=limit_s, contention=contention, seed=seed)
+    except ImpossibleLoopError as reason:
+        return say(f"infeasible: {reason}", INFEASIBLE)
     except NotALoopError as reason:
         return str(reason)
     files: dict[str, str] = {}

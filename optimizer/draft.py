@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.errors import TooManyOpsError
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Region
@@ -16,9 +16,9 @@ MAX_OPS = 100_000
 
 
 def check_count(task: str, count: int) -> None:
-    """Raise InvalidInputError when ``task`` brings the plan to more ops than it may have."""
+    """Raise TooManyOpsError when ``task`` brings the plan to more ops than it may have."""
     if count > MAX_OPS:
-        raise InvalidInputError(
+        raise TooManyOpsError(
             f"task {task!r} brings the plan above {MAX_OPS:,} ops; use larger blocks or chunks, a smaller count, or "
             "fewer copies"
         )

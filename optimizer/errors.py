@@ -17,3 +17,7 @@ class PlanError(HexloomError):
 
 class CheckFailedError(HexloomError):
     """A result of our own did not pass the checker: a bug in hexloom, never the user's fault."""
+
+
+class TooManyOpsError(InvalidInputError):
+    """A plan of ops one by one would be larger than any may be; as loops it might be small."""

@@ -15,7 +15,20 @@ from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from hexloom.formulations.mode import Text
 from hexloom.hwmodels.plain_data import PlainLoader, extent_fault, unreadable
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels import KERNELS, Add, Copy, Explicit, Gemv, MatmulW4A16, RmsNorm, Softmax, SwiGlu
+from hexloom.optimizer.kernels import (
+    KERNELS,
+    Add,
+    Attention,
+    Copy,
+    Explicit,
+    Gemv,
+    MatmulId,
+    MatmulW4A8,
+    MatmulW4A16,
+    RmsNorm,
+    Softmax,
+    SwiGlu,
+)
 from hexloom.optimizer.kernels.explicit_spec import UserEngine
 from hexloom.optimizer.kernels.spec import (
     Bytes,
@@ -55,6 +68,9 @@ Task = Annotated[
     | Annotated[SwiGlu, Tag("swiglu")]
     | Annotated[Add, Tag("add")]
     | Annotated[Gemv, Tag("gemv")]
+    | Annotated[MatmulId, Tag("matmul_id")]
+    | Annotated[MatmulW4A8, Tag("matmul_w4a8")]
+    | Annotated[Attention, Tag("attention")]
     | Annotated[Explicit, Tag("explicit")],
     Discriminator(
         _kernel,

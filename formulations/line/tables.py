@@ -102,6 +102,12 @@ def tables_of(problem: Problem, bounds: Bounds, headroom: float = 0.0) -> Tables
         and any(not fetched[p] for p in before[i])
         for i in n
     )
+    # Who fetches something has to come after what that waits for: a cycle over iterations may lead through a transfer.
+    waits = tuple(tuple(dict.fromkeys(q for p in of for q in (before[p] if fetched[p] else (p,)))) for of in before)
+    calls: list[list[int]] = [[] for _ in n]
+    for s in n:
+        for p in waits[s] if hot[s] else ():
+            calls[p].append(s)
     return Tables(
         problem=problem,
         modes=problem.fastest_modes,
@@ -124,10 +130,10 @@ def tables_of(problem: Problem, bounds: Bounds, headroom: float = 0.0) -> Tables
         sent=sent,
         hot=hot,
         hot_lane=hot_lane,
-        waits=tuple(tuple(p for p in of if not fetched[p]) for of in before),
+        waits=waits,
         fetches=tuple(tuple(p for p in of if fetched[p]) for of in before),
         sends=tuple(tuple(s for s in of if sent[s]) for of in behind),
-        calls=tuple(tuple(s for s in of if hot[s]) for of in behind),
+        calls=tuple(map(tuple, calls)),
         buffers=problem.op_buffers,
         size=tuple(b.occupied_bytes for b in problem.buffers),
         users=tuple(tuple(dict.fromkeys(problem.op_index[name] for name in b.ops)) for b in problem.buffers),

@@ -1,16 +1,16 @@
 """``gemv``: a quantized matrix times one vector, as in the decode of a language model; bound by its weights' bytes.
 
 Every HVX worker has a share of the columns. It streams their weights through a ring of its own by its own DMA queue,
-and multiplies each piece as it arrives; at the end it stores its share of the result through L2. Nothing is forked or
-joined in between. The loop people run today is the same with two pieces in flight (ggml-org/ggml d99724f2,
-htp/matmul-ops.c): push two, then pop, multiply, push the next.
+multiplies each piece as it arrives, and stores what comes of it through L2. Nothing is forked or joined in between. The
+loop people run today is the same with two pieces in flight (ggml-org/ggml d99724f2, htp/matmul-ops.c): push two, then
+pop, multiply, push the next.
 
 The part of ``weights_load`` and ``dot`` is (column, columns); weights lie in DDR as those of ``matmul_w4a16`` do.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field
 
@@ -53,28 +53,54 @@ class Gemv(KernelSpec):
         for key, size in (("k", self.k), ("n", self.n), ("n_chunk", self.n_chunk)):
             if size % TILE:
                 raise InvalidInputError(f"task {self.name!r}: {key} = {size} must be a multiple of {TILE}")
-        workers = min(workers_of(machine, self.name, self.workers), self.n // TILE)
-        return _Expansion(self, machine, workers).task()
+        return _Expansion(self, machine, self._working(machine)).task()
+
+    def iterations(self, machine: Machine) -> int | None:
+        """Return the pieces of every worker, None where some have one more than others."""
+        workers = self._working(machine)
+        fewest = -(-(self.n // TILE // workers * TILE) // self.n_chunk)
+        return fewest if fewest == self.pieces(workers) else None
+
+    def shortened(self, machine: Machine, iterations: int) -> Self:
+        """Return the task in which every worker has so many pieces less."""
+        workers = self._working(machine)
+        n = self.n - (self.pieces(workers) - iterations) * self.n_chunk * workers
+        return self.model_copy(update={"n": n, "workers": workers})
+
+    def pieces(self, workers: int) -> int:
+        """Return how many pieces the worker with most columns has."""
+        return -(-(-(-self.n // TILE // workers) * TILE) // self.n_chunk)
+
+    def _working(self, machine: Machine) -> int:
+        return min(workers_of(machine, self.name, self.workers), self.n // TILE)
 
 
 class _Expansion:
+    """Pieces of all workers, the first of each, then the second, ...: so a piece of every worker is an iteration."""
+
     def __init__(self, spec: Gemv, machine: Machine, workers: int) -> None:
         self.spec, self.machine, self.workers = spec, machine, workers
         self.out = Builder(spec.name)
         self.transfer = Transfers(machine)
-        self.dots: dict[tuple[int, int], ModeDraft] = {}
-        self.stores: dict[tuple[int, int], ModeDraft] = {}
+        self.dot_modes: dict[tuple[int, int], ModeDraft] = {}
+        self.loads: list[list[str]] = [[] for _ in range(workers)]
+        self.dots: list[list[str]] = [[] for _ in range(workers)]
+        tiles = spec.n // TILE
+        self.first = [w * tiles // workers * TILE for w in range(workers + 1)]
 
     def task(self) -> TaskDraft:
-        tiles = self.spec.n // TILE
+        spec = self.spec
         first, prepare = self._vector()
-        ahead: list[str] = []
+        for j in range(spec.pieces(self.workers)):
+            for w in range(self.workers):
+                left = self.first[w + 1] - self.first[w] - j * spec.n_chunk
+                if left > 0:
+                    self._piece(w, j, min(spec.n_chunk, left), prepare)
+        ahead = [load for of in self.loads for load in of[: spec.depth]]
         rest: list[str] = []
-        for w in range(self.workers):
-            columns = ((w + 1) * tiles // self.workers - w * tiles // self.workers) * TILE
-            filling, mine = self._share(w, columns, prepare)
-            ahead += filling
-            rest += mine
+        for loads, dots in zip(self.loads, self.dots, strict=True):
+            for j, dot in enumerate(dots):
+                rest += [dot, *loads[j + spec.depth : j + spec.depth + 1]]
         return self.out.task([first, *ahead, prepare, *rest])
 
     def _vector(self) -> tuple[str, str]:
@@ -90,67 +116,44 @@ class _Expansion:
         prepare = out.op("x_convert", convert, stage="x_convert", tile=0, after=(first,), buffers=(source, target))
         return first, prepare
 
-    def _share(self, w: int, columns: int, prepare: str) -> tuple[list[str], list[str]]:
-        """Add the pieces of worker ``w``; return the loads that fill its ring, and the rest of today's loop."""
-        spec, out = self.spec, self.out
-        loads: list[str] = []
-        dots: list[str] = []
-        for j, at in enumerate(range(0, columns, spec.n_chunk)):
-            width = min(spec.n_chunk, columns - at)
-            ring = out.buffer(
-                f"raw.{w}.{j % spec.depth}", self._raw_bytes(min(spec.n_chunk, columns)), self._tile_align
+    def _piece(self, w: int, j: int, width: int, prepare: str) -> None:
+        """Add the load and the product of the ``j``-th piece of worker ``w``."""
+        spec, out, loads, dots = self.spec, self.out, self.loads[w], self.dots[w]
+        column = self.first[w] + j * spec.n_chunk
+        widest = min(spec.n_chunk, self.first[w + 1] - self.first[w])
+        align = self.machine.vtcm.align_bytes.whole
+        ring = out.buffer(f"raw.{w}.{j % spec.depth}", self._tiles(widest) * TILE_BYTES[spec.weight_type][1], align)
+        loads.append(
+            out.op(
+                f"weights_load.{w}.{j}",
+                self.transfer(w, TILE_BYTES[spec.weight_type][0], self._tiles(width), "read"),
+                stage="weights_load",
+                tile=j,
+                after=(dots[j - spec.depth] if j >= spec.depth else None,),
+                buffers=(ring,),
+                part=(column, width),
             )
-            column = w * (spec.n // TILE) // self.workers * TILE + at
-            loads.append(
-                out.op(
-                    f"weights_load.{w}.{j}",
-                    self.transfer(w, TILE_BYTES[spec.weight_type][0], self._tiles(width), "read"),
-                    stage="weights_load",
-                    tile=j,
-                    after=(dots[j - spec.depth] if j >= spec.depth else None,),
-                    buffers=(ring,),
-                    part=(column, width),
-                )
+        )
+        dots.append(
+            out.op(
+                f"dot.{w}.{j}",
+                self._dot(w, width),
+                stage="dot",
+                tile=j,
+                after=(loads[j], prepare, dots[j - 1] if j else None),
+                buffers=(ring, "x"),
+                regions=block_of(spec.output, "write", column * 4, width * 4, bypass=False),
+                part=(column, width),
             )
-            dots.append(
-                out.op(
-                    f"dot.{w}.{j}",
-                    self._dot(w, width),
-                    stage="dot",
-                    tile=j,
-                    after=(loads[j], prepare, dots[j - 1] if j else None),
-                    buffers=(ring, "x"),
-                    part=(column, width),
-                )
-            )
-        start = w * (spec.n // TILE) // self.workers * TILE
-        written = block_of(spec.output, "write", start * 4, columns * 4, bypass=False)
-        mode = self._store(w, columns)
-        store = out.op(f"store.{w}", mode, stage="store", tile=w, after=(dots[-1],), regions=written)
-        rest: list[str] = []
-        for j, dot in enumerate(dots):
-            rest += [dot, *loads[j + spec.depth : j + spec.depth + 1]]
-        return loads[: spec.depth], [*rest, store]
-
-    @property
-    def _tile_align(self) -> int:
-        return self.machine.vtcm.align_bytes.whole
+        )
 
     def _tiles(self, columns: int) -> int:
         return columns // TILE * -(-self.spec.k // TILE)
 
-    def _raw_bytes(self, columns: int) -> int:
-        return self._tiles(columns) * TILE_BYTES[self.spec.weight_type][1]
-
     def _dot(self, w: int, columns: int) -> ModeDraft:
-        if (w, columns) not in self.dots:
+        if (w, columns) not in self.dot_modes:
             us = cost.hvx_us(self.machine, "hvx_dot_q4_0", self.spec.k * columns, 1)
-            self.dots[w, columns] = hvx_slice(us, w)
-        return self.dots[w, columns]
-
-    def _store(self, w: int, columns: int) -> ModeDraft:
-        if (w, columns) not in self.stores:
             compute = cost.hvx_us(self.machine, "hvx_output", columns, 1)
-            us = max(compute, cost.l2_write_us(self.machine, columns * 4))
-            self.stores[w, columns] = hvx_slice(us, w, through_l2(written=columns * 4))
-        return self.stores[w, columns]
+            us += max(compute, cost.l2_write_us(self.machine, columns * 4))
+            self.dot_modes[w, columns] = hvx_slice(us, w, through_l2(written=columns * 4))
+        return self.dot_modes[w, columns]

@@ -12,7 +12,7 @@ column, columns, row in the block).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field
 
@@ -22,12 +22,13 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker, through_l2
 from hexloom.optimizer.kernels.regions import block_of
 from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name, Spec, workers_of
+from hexloom.optimizer.kernels.split import Part, in_turn, shared_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.problem import Region
     from hexloom.hwmodels import Machine
+    from hexloom.optimizer.kernels.matmul_id import MatmulId
 
 WeightType = Literal["q4_0", "q8_0", "f16"]
 TILE = 32
@@ -85,25 +86,7 @@ class MatmulW4A16(KernelSpec):
 
     def expand(self, machine: Machine) -> TaskDraft:
         """Return the tiles of the task on ``machine``."""
-        if self.k % TILE or self.n % TILE:
-            raise InvalidInputError(
-                f"task {self.name!r}: k = {self.k} and n = {self.n} must be multiples of {TILE}; pad the weights"
-            )
-        workers = workers_of(machine, self.name, self.workers)
-        m_chunk, n_chunk = self.chunks(machine)
-        if m_chunk % TILE or n_chunk % TILE:
-            raise InvalidInputError(
-                f"task {self.name!r}: m_chunk = {m_chunk} and n_chunk = {n_chunk} must be multiples of {TILE}"
-            )
-        if self.dma_owner >= workers:
-            raise InvalidInputError(
-                f"task {self.name!r}: dma_owner {self.dma_owner} is not one of its {workers} HVX workers"
-            )
-        if self.load_parts > workers:
-            raise InvalidInputError(
-                f"task {self.name!r}: load_parts {self.load_parts} is more than the queues of its {workers} HVX workers"
-            )
-        return _Expansion(self, machine, workers, m_chunk, n_chunk).task()
+        return Expansion(self, machine, *sizes_of(self, machine)).task()
 
     def chunks(self, machine: Machine) -> tuple[int, int]:
         """Return the rows and columns of a chunk: the given ones, else those of today's tool."""
@@ -114,26 +97,62 @@ class MatmulW4A16(KernelSpec):
         chosen = chosen or (TILE, TILE)
         return self.m_chunk or chosen[0], self.n_chunk or chosen[1]
 
-    def iterations(self, machine: Machine) -> int | None:
-        """Return the chunks of columns, where one chunk has all rows."""
+    def iterations(self, machine: Machine) -> int:
+        """Return the chunks of columns where one chunk has all rows, else the blocks of rows."""
         m_chunk, n_chunk = self.chunks(machine)
-        return -(-self.n // n_chunk) if m_chunk >= self.m else None
+        return -(-self.n // n_chunk) if m_chunk >= self.m else -(-self.m // m_chunk)
 
     def shortened(self, machine: Machine, iterations: int) -> Self:
-        """Return the task with fewer whole chunks of columns before its last one."""
+        """Return the task with fewer whole chunks of columns, or blocks of rows, before its last one."""
         m_chunk, n_chunk = self.chunks(machine)
-        n = self.n - (-(-self.n // n_chunk) - iterations) * n_chunk
-        return self.model_copy(update={"n": n, "m_chunk": m_chunk, "n_chunk": n_chunk})
+        kept: dict[str, int] = {"m_chunk": m_chunk, "n_chunk": n_chunk}
+        if m_chunk < self.m:
+            return self.model_copy(update=kept | {"m": self.m - (-(-self.m // m_chunk) - iterations) * m_chunk})
+        return self.model_copy(update=kept | {"n": self.n - (-(-self.n // n_chunk) - iterations) * n_chunk})
 
 
-class _Expansion:
-    def __init__(self, spec: MatmulW4A16, machine: Machine, workers: int, m_chunk: int, n_chunk: int) -> None:
+def sizes_of(spec: MatmulW4A16 | MatmulId, machine: Machine) -> tuple[int, int, int]:
+    """Return workers, and rows and columns of a chunk.
+
+    Raises
+    ------
+    InvalidInputError
+        The task asks for what does not divide, or for more workers than there are.
+    """
+    if spec.k % TILE or spec.n % TILE:
+        raise InvalidInputError(
+            f"task {spec.name!r}: k = {spec.k} and n = {spec.n} must be multiples of {TILE}; pad the weights"
+        )
+    workers = workers_of(machine, spec.name, spec.workers)
+    m_chunk, n_chunk = spec.chunks(machine)
+    if m_chunk % TILE or n_chunk % TILE:
+        raise InvalidInputError(
+            f"task {spec.name!r}: m_chunk = {m_chunk} and n_chunk = {n_chunk} must be multiples of {TILE}"
+        )
+    if spec.dma_owner >= workers:
+        raise InvalidInputError(
+            f"task {spec.name!r}: dma_owner {spec.dma_owner} is not one of its {workers} HVX workers"
+        )
+    if spec.load_parts > workers:
+        raise InvalidInputError(
+            f"task {spec.name!r}: load_parts {spec.load_parts} is more than the queues of its {workers} HVX workers"
+        )
+    return workers, m_chunk, n_chunk
+
+
+class Expansion:
+    """Blocks of rows one after the other, each with its chunks of columns; every op and buffer is made here."""
+
+    def __init__(
+        self, spec: MatmulW4A16 | MatmulId, machine: Machine, workers: int, m_chunk: int, n_chunk: int
+    ) -> None:
         self.spec, self.machine, self.workers = spec, machine, workers
         # No chunk or step has more rows than there are.
         self.m_chunk, self.n_chunk = min(m_chunk, -(-spec.m // TILE) * TILE), n_chunk
         self.align = machine.vtcm.align_bytes.whole
         self.tile_align = machine.vtcm.hmx_align_bytes.whole
         self.out = Builder(spec.name)
+        self.first_column = 0
         self.loop: list[str] = []
         self.transfer = Transfers(machine)
         self.slices: dict[tuple[int, int], ModeDraft] = {}
@@ -144,16 +163,25 @@ class _Expansion:
         self.activation_rows = min(wanted, self.m_chunk)
 
     def task(self) -> TaskDraft:
+        """Return all ops, and the order in which the loop of today meets them."""
         spec = self.spec
         previous_jobs: list[str] = []
         chunk = 0
-        for block, row in enumerate(range(0, spec.m, self.m_chunk)):
-            rows = min(self.m_chunk, spec.m - row)
+        for block, (row, rows, first_column) in enumerate(self.blocks()):
+            self.first_column = first_column
             ready = self._activations(block, row, rows, previous_jobs)
             columns = [min(self.n_chunk, spec.n - c) for c in range(0, spec.n, self.n_chunk)]
             previous_jobs = self._chunks(chunk, block, row, rows, columns, ready)
             chunk += len(columns)
         return self.out.task(self.loop)
+
+    def blocks(self) -> list[tuple[int, int, int]]:
+        """Return the blocks of rows: the first, how many, and the first column of their weights among all weights."""
+        return [(row, min(self.m_chunk, self.spec.m - row), 0) for row in range(0, self.spec.m, self.m_chunk)]
+
+    def activations(self, worker: int, rows: int) -> ModeDraft:
+        """Return the transfer of so many rows of the input to ``worker``: they lie one behind the other."""
+        return self.transfer(worker, self.spec.k * 4, rows, "read")
 
     def _activations(self, block: int, row: int, rows: int, previous_jobs: list[str]) -> str:
         """Load and convert the rows of one block; the converted block has one buffer, so it waits for the last."""
@@ -175,7 +203,7 @@ class _Expansion:
                 staging = self._buffer(block, f"activation_f32.{w}.{g % 2}", step * row_bytes, self.align)
                 loads[g, w] = out.op(
                     f"activation_load.{block}.{g}.{w}",
-                    self.transfer(w, row_bytes, mine, "read"),
+                    self.activations(w, mine),
                     stage="activation_load",
                     tile=block * groups + g,
                     after=(converts.get((g - 2, w)),) if g >= 2 else after_jobs,
@@ -217,7 +245,7 @@ class _Expansion:
         for c, width in enumerate(columns, start=first):
             raw, weights, output = self._slots(block, c)
             us = cost.hmx_matmul_us(self.machine, padded, self.spec.k, width)
-            job = _Part((hmx_job(self.machine, us),), part=(rows, width))
+            job = Part((hmx_job(self.machine, us),), part=(rows, width))
             column = (c - first) * self.n_chunk
             self._add("weights_load", c, self._loads(column, width), self._earlier("dequantize", c, depth.raw), (raw,))
             loaded = (*stages["weights_load", c], *self._earlier("matmul", c, depth.weights))
@@ -225,12 +253,10 @@ class _Expansion:
             ready_to_run = (*stages["dequantize", c], ready, *self._earlier("store", c, depth.output))
             self._add("matmul", c, [job], ready_to_run, (weights, "activation_f16", self._scales(), output))
             self._add("store", c, self._stores(row, rows, column, width), stages["matmul", c], (output,))
-        self._reference(range(first, first + len(columns)))
+        self.reference(range(first, first + len(columns)))
         return [name for c in range(first, first + len(columns)) for name in stages["matmul", c]]
 
-    def _add(
-        self, stage: str, c: int, parts: Sequence[_Part], after: tuple[str, ...], buffers: tuple[str, ...]
-    ) -> None:
+    def _add(self, stage: str, c: int, parts: Sequence[Part], after: tuple[str, ...], buffers: tuple[str, ...]) -> None:
         """Add one stage of chunk ``c``, in one op or in one per part."""
         self.stages[stage, c] = tuple(
             self.out.op(
@@ -249,40 +275,40 @@ class _Expansion:
     def _earlier(self, stage: str, c: int, depth: int) -> tuple[str, ...]:
         return self.stages[stage, c - depth] if c >= depth else ()
 
-    def _loads(self, column: int, width: int) -> list[_Part]:
+    def _loads(self, column: int, width: int) -> list[Part]:
         """Return the loads of one chunk: a whole one has a mode per worker that may own it, today's owner first."""
         spec = self.spec
         tiles = width // TILE * (spec.k // TILE)
         others = [] if spec.fixed_owner else [w for w in range(self.workers) if w != spec.dma_owner]
         ddr_bytes = TILE_BYTES[spec.weight_type][0]
-        first = column // TILE * (spec.k // TILE)
+        first = (self.first_column + column) // TILE * (spec.k // TILE)
         if spec.load_parts == 1:
             owners = (spec.dma_owner, *others)
             modes = tuple(self.transfer(w, ddr_bytes, tiles, "read") for w in owners)
-            return [_Part(modes, part=(first, 0, tiles))]
+            return [Part(modes, part=(first, 0, tiles))]
         return [
-            _Part(
+            Part(
                 (self.transfer((spec.dma_owner + p) % self.workers, ddr_bytes, mine, "read"),),
                 part=(first + at, at, mine),
             )
-            for p, (at, mine) in enumerate(_in_turn(_shared_out(tiles, spec.load_parts)))
+            for p, (at, mine) in enumerate(in_turn(shared_out(tiles, spec.load_parts)))
         ]
 
-    def _dequantize(self, width: int) -> list[_Part]:
+    def _dequantize(self, width: int) -> list[Part]:
         spec, rate = self.spec, DEQUANTIZE[self.spec.weight_type]
         tiles = width // TILE * (spec.k // TILE)
         if not spec.slices:
             us = cost.hvx_us(self.machine, rate, spec.k * width, self.workers)
-            return [_Part((hvx_gang(self.machine, us, self.workers),), part=(0, tiles))]
+            return [Part((hvx_gang(self.machine, us, self.workers),), part=(0, tiles))]
         return [
-            _Part((hvx_slice(cost.hvx_us(self.machine, rate, mine * TILE * TILE, 1), w),), part=(at, mine))
-            for w, (at, mine) in enumerate(_in_turn(_shared_out(tiles, self.workers)))
+            Part((hvx_slice(cost.hvx_us(self.machine, rate, mine * TILE * TILE, 1), w),), part=(at, mine))
+            for w, (at, mine) in enumerate(in_turn(shared_out(tiles, self.workers)))
         ]
 
-    def _stores(self, row: int, rows: int, column: int, width: int) -> list[_Part]:
+    def _stores(self, row: int, rows: int, column: int, width: int) -> list[Part]:
         """Return the conversions to f32 and the stores of it, by plain vector stores through L2."""
         spec = self.spec
-        parts = _shared_out(rows, self.workers if spec.slices else 1)
+        parts = shared_out(rows, self.workers if spec.slices else 1)
         # Slices are no faster than all together: without contention nothing else keeps them below the rate of the path.
         least = cost.l2_write_us(self.machine, rows * width * 4)
         found, at = [], row
@@ -293,7 +319,7 @@ class _Expansion:
             mode = hvx_slice(us, w, moves) if spec.slices else hvx_gang(self.machine, us, self.workers, moves=moves)
             first_byte = (at * spec.n + column) * 4
             regions = block_of(spec.output, "write", first_byte, width * 4, mine, spec.n * 4, bypass=False)
-            found.append(_Part((mode,), regions, (at, mine, column, width, at - row)))
+            found.append(Part((mode,), regions, (at, mine, column, width, at - row)))
             at += mine
         return found
 
@@ -317,7 +343,7 @@ class _Expansion:
         name = name if self.m_chunk >= self.spec.m else f"{kind}.{block}.{rest}"
         return self.out.buffer(name, size, align, align)
 
-    def _reference(self, chunks: range) -> None:
+    def reference(self, chunks: range) -> None:
         """Append ggml's loop: pop A(i), B(i), push A(i + 2), submit C(i), wait C(i - 1), D(i - 1).
 
         With one output buffer D(i - 1) has to come before C(i).
@@ -334,25 +360,6 @@ class _Expansion:
             job = self.stages["matmul", c]
             self.loop += (*before, *job) if store_first else (*job, *before)
         self.loop += self.stages["store", chunks[-1]]
-
-
-class _Part(NamedTuple):
-    """An op of one stage: all of its chunk, or one worker's part of it."""
-
-    modes: tuple[ModeDraft, ...]
-    regions: tuple[Region, ...] = ()
-    part: tuple[int, ...] = ()
-
-
-def _shared_out(count: int, parts: int) -> list[int]:
-    """Return ``count`` in at most so many parts, none of them empty, the larger ones first."""
-    each, more = divmod(count, parts)
-    return [each + (p < more) for p in range(parts) if each + (p < more)]
-
-
-def _in_turn(counts: list[int]) -> list[tuple[int, int]]:
-    """Return each count with the sum of those before it."""
-    return [(sum(counts[:k]), count) for k, count in enumerate(counts)]
 
 
 def work_bytes(m_chunk: int, n_chunk: int, k: int, weight_type: WeightType, depth: Depth) -> int:

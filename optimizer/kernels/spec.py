@@ -97,7 +97,19 @@ ClassName = Annotated[str, Field(max_length=200, pattern=NO_BREAKS), AfterValida
 
 ACTIONS = ("run", "push", "wait", "signal", "barrier")
 KINDS = {
-    "tasks": ("explicit", "matmul_w4a16", "rmsnorm", "copy", "gemv"),
+    "tasks": (
+        "explicit",
+        "matmul_w4a16",
+        "matmul_w4a8",
+        "matmul_id",
+        "attention",
+        "gemv",
+        "rmsnorm",
+        "copy",
+        "softmax",
+        "swiglu",
+        "add",
+    ),
     "ops": ("op", "loop"),
     **dict.fromkeys(("prologue", "body", "epilogue"), ACTIONS),
 }

@@ -14,9 +14,8 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hexloom.optimizer.arithmetic import Measure, all_work, windows
 from hexloom.optimizer.check import Violation, check_schedule
-from hexloom.optimizer.sharing import acting_rule
+from hexloom.optimizer.periodic.check_bounds import ONCE, check_whole_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +32,6 @@ TIMES = ("start", "end", "transfer_start", "done", "wait_start", "observed")
 
 UNSTEADY = ("grown", "steady_time", "steady_wait", "steady_unit", "steady_queue", "steady_address")
 """Kinds of violations that say that a schedule with a period more is not the written one with its steady state."""
-
-ONCE = -1
-"""The iteration of what runs once."""
 
 
 def check_periodic_schedule(schedule: PeriodicSchedule) -> list[Violation]:
@@ -55,7 +51,7 @@ def check_periodic_schedule(schedule: PeriodicSchedule) -> list[Violation]:
             if grown is not None:
                 _check_growth(schedule, k, grown, report)
         _check_makespan(schedule, report)
-        _check_bounds(schedule, report)
+        check_whole_bounds(schedule, _labels(schedule.written, _parts(schedule) or {}), report)
     return found
 
 
@@ -244,35 +240,3 @@ def _check_makespan(schedule: PeriodicSchedule, report: Report) -> None:
     for k, (stretch, grown) in enumerate(zip(schedule.stretches, schedule.grown, strict=True)):
         if grown is not None and grown.makespan != schedule.written.makespan + stretch.period_ticks:
             report("makespan", (f"stretch {k}",), f"a period more of stretch {k} does not take {stretch.period_ticks}")
-
-
-def _check_bounds(schedule: PeriodicSchedule, report: Report) -> None:
-    """Work of all iterations over units, after the least head and before the least tail: derived again."""
-    problem = schedule.written.problem.under(schedule.contention)
-    rule = acting_rule(problem, schedule.contention)
-    parts = _parts(schedule) or {}
-    labels = _labels(schedule.written, parts)
-    have = dict.fromkeys(schedule.trips, 0)
-    for task, _, _, iteration in labels.values():
-        have[task] = max(have.get(task, 0), iteration + 1)
-    measure = Measure(problem, rule)
-    window = windows(problem, rule)
-    best: dict[str, Fraction] = {}
-    for work in all_work(problem, measure):
-        total = int(work.amount.sum())
-        for i, amount in zip(work.ops.tolist(), work.amount.tolist(), strict=True):
-            task, _, _, iteration = labels[problem.ops[i].name]
-            if iteration != ONCE and iteration == have[task] // 2:
-                total += amount * (schedule.trips[task] - have[task])
-        # Windows are in whole ticks here; rounded down they are still bounds.
-        head = int((window.head[work.ops] * measure.fine + work.before).min())
-        tail = int((window.tail[work.ops] * measure.fine + work.behind).min())
-        best[work.engine] = Fraction(head + measure.quotient(total, work.units) + tail, measure.fine)
-    for row in schedule.bounds:
-        again = best.get(row.engine or "", Fraction(0))
-        if row.ticks > again + 2:
-            report("bound", (row.name,), f"bound {row.name!r} says {row.ticks} ticks, derived again it is {again}")
-        if row.ticks > schedule.makespan:
-            report("bound", (row.name,), f"bound {row.name!r} of {row.ticks} ticks is above the makespan")
-    if schedule.lower_bound != max(row.ticks for row in schedule.bounds):
-        report("bound", (), "the lower bound is not the best of the bounds")

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.periodic.trial import Small, Source
 
-RUNS = (12, 24, 48, 96)
+RUNS = (12, 24, 48, 96, 192, 384)
 """Iterations in which the repeat of a loop is looked for."""
+
+MOST_OPS = 4000
+"""Of these, above which nothing is simulated: what comes before the repeat can be long."""
 
 
 def baselines_of(source: Source) -> dict[str, Moment | None]:
@@ -45,6 +48,8 @@ def _loop_ticks(source: Source, task: str, trips: int) -> Moment | None:
         return short + (trips - RUNS[0]) * (longer - short)
     for runs in (min(runs, trips) for runs in RUNS):
         small = source.small({task: runs})
+        if len(small.problem.ops) > MOST_OPS and runs > RUNS[1]:
+            return None
         alone = baselines(small.problem, small.lowered.loops, small.rule, serial=False).tasks[0]
         if alone.decision is None:
             return None

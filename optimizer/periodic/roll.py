@@ -53,6 +53,10 @@ class NotALoopError(Exception):
     """Why a workload cannot be scheduled as loops, in words."""
 
 
+class ImpossibleLoopError(NotALoopError):
+    """Why no plan at all can have an iteration of a loop: it asks for more than there is."""
+
+
 @dataclass(frozen=True)
 class Rolled:
     """The loops of ``problem``, which has so many ``iterations`` of every task.
@@ -135,13 +139,13 @@ def as_loop(task: str, make: Callable[[], Loop]) -> Loop:
 
     Raises
     ------
-    NotALoopError
+    ImpossibleLoopError
         One iteration alone asks for more than there is, of the scratchpad or, under rule ``rigid``, of a channel.
     """
     try:
         return make()
     except ValidationError as error:
-        raise NotALoopError(f"task {task!r}: {explain(error, Loop)}") from None
+        raise ImpossibleLoopError(f"task {task!r}: {explain(error, Loop)}") from None
 
 
 def _refuse_unknown(problem: Problem) -> None:

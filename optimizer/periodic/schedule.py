@@ -12,6 +12,9 @@ from hexloom.formulations.problem import Frozen, Rule
 from hexloom.formulations.ticks import Ticks
 from hexloom.optimizer.schedule import BoundRow, Schedule
 
+WRITTEN, RECURRENCE = "written", "recurrence"
+"""Names of bounds: the written schedule's own, where nothing is left out of it, and what waiting for others takes."""
+
 
 class Stretch(Frozen):
     """A phase: one body run after run.

@@ -25,17 +25,18 @@ from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.errors import CheckFailedError
 from hexloom.optimizer.finish import all_bounds, finished
 from hexloom.optimizer.periodic.check import UNSTEADY, check_periodic_schedule
+from hexloom.optimizer.periodic.ends import ENDS_OPS, with_better_ends
 from hexloom.optimizer.periodic.existing import baselines_of
 from hexloom.optimizer.periodic.phases import Phase, phases_of
 from hexloom.optimizer.periodic.repeat import Repeat
-from hexloom.optimizer.periodic.roll import FINER, NotALoopError, as_loop
+from hexloom.optimizer.periodic.roll import FINER, ImpossibleLoopError, NotALoopError, as_loop
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
 from hexloom.optimizer.periodic.trial import Ran, Source, run
 from hexloom.optimizer.schedule import BoundRow
 from hexloom.optimizer.solve import machine_of, rule_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from hexloom.formulations.periodic.corun import Body
     from hexloom.hwmodels import Machine
@@ -51,8 +52,11 @@ MEASURED = (12, 24, 40)
 FIRST_RUNS, MOST_RUNS = 14, 96
 """Runs of a phase in which its repeat is looked for: at first, and at most."""
 
-MIX_SHARE = 0.7
-"""Part of the time for the mix of bodies."""
+FEWEST_RUNS, FIRST_OPS = 6, 1000
+"""Runs at first where bodies are large or many, and of how many ops in all."""
+
+MIX_SHARE, LOOPS_SHARE = 0.7, 0.25
+"""Part of the time for the mix of bodies; and for all of the loops, where a search over single ops comes after it."""
 
 
 def solve_periodic(
@@ -79,8 +83,17 @@ def solve_periodic(
         The input is wrong.
     """
     machine = machine_of(workload, hw)
+    started = time.monotonic()
     source = Source(workload, machine, rule_named(contention), FEW)
-    schedule = schedule_of(source, reduced_of(source, time_limit_s, seed), seed)
+    few = source.ops() <= ENDS_OPS
+    reduced = reduced_of(source, time_limit_s * (LOOPS_SHARE if few else 1.0), seed)
+    schedule = schedule_of(source, reduced, seed)
+    if few and schedule.makespan > schedule.lower_bound:
+        left = time_limit_s - (time.monotonic() - started)
+        least = time_limit_s * (1 - LOOPS_SHARE)
+        schedule = with_better_ends(
+            schedule, source, reduced, least if seed is not None else max(left, least / 2), seed
+        )
     violations = check_periodic_schedule(schedule)
     if violations and all(v.kind in UNSTEADY for v in violations):
         raise NotALoopError(f"no steady state can be shown: {violations[0].message}")
@@ -104,7 +117,10 @@ def reduced_of(source: Source, seconds: float, seed: int | None) -> Reduced:
         loop = base.rolled.loops[task]
         pad = loop.scratchpad
         left_over = pad.model_copy(update={"reserved_bytes": pad.total_bytes - base.room})
-        loops.append(as_loop(task, partial(loop.changed, scratchpad=left_over)))
+        try:
+            loops.append(as_loop(task, partial(loop.changed, scratchpad=left_over)))
+        except ImpossibleLoopError as why:  # beside what is kept: another plan might keep less
+            raise NotALoopError(str(why)) from None
     left = seconds - (time.monotonic() - started) if seed is None else seconds
     found = best_mix(loops, list(source.trips.values()), partial(_measure, source), left * MIX_SHARE, seed=seed)
     if found is None:
@@ -137,7 +153,8 @@ class Reduced:
 
     def __init__(self, source: Source, phases: Sequence[Phase]) -> None:
         self.source, self.phases = source, phases
-        runs, periods = FIRST_RUNS, [1] * len(phases)
+        together = sum(len(phase.body.loop.ops) for phase in phases)
+        runs, periods = max(FEWEST_RUNS, min(FIRST_RUNS, FIRST_OPS // together)), [1] * len(phases)
         while True:
             keep = [_few(phase, runs, period) for phase, period in zip(phases, periods, strict=True)]
             self.ran = self.run(keep)
@@ -207,14 +224,16 @@ def schedule_of(source: Source, reduced: Reduced, seed: int | None) -> PeriodicS
     ran, stretches = reduced.ran, reduced.stretches()
     left_out = sum((s.periods_left_out * Fraction(s.period_ticks) for s in stretches), Fraction(0))
     rolled = ran.small.rolled
-    missing = []
+    tasks = []
     for task, trips in source.trips.items():
-        middle = rolled.iterations[task] // 2
-        ops = tuple(i for i, at in enumerate(rolled.place) if at and at[0].task == task and at[1] == middle)
-        missing.append((ops, trips - rolled.iterations[task]))
+        iterations: list[dict[Hashable, int]] = [{} for _ in range(rolled.iterations[task])]
+        for i, at in enumerate(rolled.place):
+            if at is not None and at[0].task == task:
+                iterations[at[1]][at[0]] = i
+        tasks.append((iterations, trips - rolled.iterations[task]))
     rows = tuple(
         BoundRow(name=b.name, ticks=b.ticks, engine=b.engine, detail=b.detail)
-        for b in whole_bounds(ran.small.problem, ran.small.rule, missing)
+        for b in whole_bounds(ran.small.problem, ran.small.rule, tasks)
     )
     if not rows:
         raise NotALoopError("no op takes time of an engine, so nothing bounds how soon iterations follow each other")

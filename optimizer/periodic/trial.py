@@ -71,6 +71,8 @@ class Source:
     def __init__(self, workload: Workload, machine: Machine, rule: Rule, few: int) -> None:
         self.workload, self.machine, self.rule = workload, machine, rule
         self.trips = iterations_of(workload, machine)
+        if workload.reserved:
+            raise NotALoopError("bytes are reserved until or from one op, which is none of a body")
         self.tick = workload.tick_us
         lowered = self._lowered(dict.fromkeys(self.trips, few), 0)
         self.tick = lowered.problem.tick

@@ -55,6 +55,19 @@ class Counts(Frozen):
     simulated: int
 
 
+class Measured(Frozen):
+    """What a log says of the same product: how often it ran, and microseconds; ``vtcm_bytes`` that its layout took.
+
+    ``chunks_known``: these bytes tell in which chunks; else ``existing_parameters`` are the parameter solver's choice.
+    """
+
+    runs: int
+    median_us: float
+    least_us: float
+    vtcm_bytes: int | None
+    chunks_known: bool
+
+
 class Tuned(Frozen):
     """The parameters of one kernel for one shape on one machine; times in microseconds.
 
@@ -62,6 +75,7 @@ class Tuned(Frozen):
 
     ``lower_bound_us`` holds for every choice that was looked at or left open, ``range_us`` is the least and the most
     of ``range``. ``loop_parameters`` are the best for the loop of today: a table of them needs no new runtime.
+    ``measured`` is what a log says, where one was given.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
@@ -91,6 +105,7 @@ class Tuned(Frozen):
     range: tuple[RangeRow, ...]
     counts: Counts
     notes: tuple[str, ...] = ()
+    measured: Measured | None = None
 
     def to_json(self) -> str:
         """Return the report as JSON text."""

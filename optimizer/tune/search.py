@@ -87,6 +87,7 @@ def tune(
     overhead_us: float | Fraction = USUAL_OVERHEAD_US,
     contention: str = "fluid",
     seed: int | None = None,
+    chunks: tuple[int, int] | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> TuneResult:
     """Choose the chunks, buffers, and splits of loads and vector work for one shape of a kernel.
@@ -110,6 +111,8 @@ def tune(
         machine file has one number for them and no range.
     contention
         How ops share channels, as in `solve`.
+    chunks
+        Rows and columns of a chunk that run today, where somebody knows them; by default ggml-hexagon's own choice.
     on_progress
         Called with a line of text at every step.
 
@@ -135,7 +138,8 @@ def tune(
     trials = Trials(shape, machine, count, rule_named(contention), time_limit_s, seed)
     # What is wrong with the input is said before any search; a product in one chunk has few ops.
     lower(workload_of(shape, machine, trials.chosen(-(-m // TILE) * TILE, -(-n // TILE) * TILE)), machine, trials.rule)
-    return _Tuning(trials, time_limit_s, Fraction(overhead_us), on_progress or (lambda _: None)).run()
+    today = todays(shape, machine, count) if chunks is None else trials.chosen(*chunks)
+    return _Tuning(trials, time_limit_s, Fraction(overhead_us), on_progress or (lambda _: None), today).run()
 
 
 def with_overhead(machine: Machine, us: Fraction) -> Machine:
@@ -145,7 +149,14 @@ def with_overhead(machine: Machine, us: Fraction) -> Machine:
 
 
 class _Tuning:
-    def __init__(self, trials: Trials, seconds: float, overhead_us: Fraction, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        trials: Trials,
+        seconds: float,
+        overhead_us: Fraction,
+        say: Callable[[str], None],
+        today: Parameters | None,
+    ) -> None:
         self.trials, self.seconds, self.overhead_us, self.say = trials, seconds, overhead_us, say
         self.shape, self.machine = trials.shape, trials.machine
         self.fixed = [
@@ -153,7 +164,7 @@ class _Tuning:
             for name in FORKS
             if f"overheads.{name}" not in self.machine.ranged()
         ]
-        self.today = todays(self.shape, self.machine, trials.threads)
+        self.today = today
         self.grid = grid_of(self.shape, self.machine, trials.threads, DEPTHS[0])
         self.rows: list[TuneRow] = []
         self.existing: float | None = None

@@ -29,6 +29,7 @@ TASKS: dict[str, list[dict[str, Any]]] = {
     "f16 with one buffer each": [{**MATMUL, "weight_type": "f16", "depth": {"raw": 1, "weights": 1, "output": 1}}],
     **{name: [{"name": "r", "kernel": name, **ROWS}] for name in ("rmsnorm", "softmax", "swiglu", "add", "copy")},
     "direct": [{"name": name, "kernel": name, "mode": "direct", **ROWS} for name in ("softmax", "add")],
+    "experts": [{"name": "x", "kernel": "matmul_id", "rows": [40, 64, 7], "k": 64, "n": 96, "n_chunk": 64}],
     "gemv": [{"name": "g", "kernel": "gemv", "k": 64, "n": 320, "n_chunk": 64, "copies": 2}],
     "one after the other": [
         {**MATMUL, "output": "t"},
@@ -76,6 +77,10 @@ def test_a_wrong_result_is_named(host_of: Callable[[str], Host]) -> None:
     [
         ({"name": "mine", "ops": [{"name": "a", "engine": "hvx", "duration_us": 1}]}, "task 'mine' has ops of its own"),
         ({"name": "r", "kernel": "copy", "element_bytes": 2, **ROWS}, "task 'r' has elements of 2 bytes"),
+        (
+            {"name": "i", "kernel": "matmul_w4a8", "m": 64, "k": 32, "n": 32},
+            "task 'i' has kernel matmul_w4a8, which has no C of its own",
+        ),
     ],
 )
 def test_what_has_no_numbers_is_refused(task: dict[str, Any], told: str) -> None:

@@ -24,7 +24,10 @@ from hexloom.optimizer.periodic.roll import parts_of_stages, roll
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
-    from hexloom.formulations.problem import Rule
+    from collections.abc import Hashable
+
+    from hexloom.formulations.problem import Problem, Rule
+    from hexloom.optimizer.periodic.roll import Rolled
 
 ENGINES = (Engine(name="matrix"), Engine(name="vector", units=2))
 
@@ -135,6 +138,37 @@ def test_gangs_part_the_time_of_all_others() -> None:
     assert modulo_schedule(loop, 1.0, seed=1).ii_ticks == 21
 
 
+def iterations_of(rolled: Rolled, count: int) -> list[dict[Hashable, int]]:
+    found: list[dict[Hashable, int]] = [{} for _ in range(count)]
+    for i, at in enumerate(rolled.place):
+        if at is not None:
+            found[at[1]][at[0]] = i
+    return found
+
+
+@settings(max_examples=10)
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 3), st.integers(13, 40))
+def test_iterations_that_wait_take_their_cycle_each(first: int, second: int, distance: int, trips: int) -> None:
+    """Work, then a transfer that the work ``distance`` iterations later waits for: by hand and as the critical path."""
+
+    def problem(count: int) -> Problem:
+        ops = [
+            {"name": "w{i}", "engine": "hvx", "duration_us": first, "after": [f"d{{i-{distance}}}"]},
+            {"name": "d{i}", "engine": "dma", "duration_us": second, "after": ["w{i}"]},
+        ]
+        tasks = [{"name": "t", "ops": [{"for": "i", "count": count, "ops": ops}]}]
+        data = {"schema": "hexloom.workload/1", "name": "w", "hw": "hexagon-v79", "tick_us": 1, "tasks": tasks}
+        return lower(Workload.from_data(data), load_hw("hexagon-v79"), "none").problem
+
+    few, more = problem(12), problem(13)
+    rolled = roll(few, parts_of_stages(few, more), {"t": 12}, "none")
+    found = whole_bounds(few, "none", [(iterations_of(rolled, 12), trips - 12)])
+    waits = next(bound for bound in found if bound.name == "recurrence")
+    path = next(bound.ticks for bound in lower_bounds(problem(trips)).found if bound.name == "critical_path")
+    # The longest chain of iterations has ceil(trips / distance) of them; the bound counts to the one before the last.
+    assert path - (first + second) <= waits.ticks <= max(b.ticks for b in lower_bounds(problem(trips)).found)
+
+
 @pytest.mark.parametrize("rule", ["none", "fluid"])
 def test_the_bound_for_all_iterations_is_that_of_the_whole_problem(rule: Rule) -> None:
     def workload(count: int) -> Workload:
@@ -150,8 +184,7 @@ def test_the_bound_for_all_iterations_is_that_of_the_whole_problem(rule: Rule) -
     machine = load_hw("hexagon-v79")
     few, more, whole = (lower(workload(n), machine, rule).problem for n in (12, 13, 60))
     rolled = roll(few, parts_of_stages(few, more), {"t": 12}, rule)
-    middle = tuple(i for i, at in enumerate(rolled.place) if at is not None and at[1] == 6)
-    best = whole_bounds(few, rule, [(middle, 48)])[0]
+    best = whole_bounds(few, rule, [(iterations_of(rolled, 12), 48)])[0]
     same = {bound.engine: bound.ticks for bound in lower_bounds(whole, rule).found if bound.name == "heads_tails"}
     assert best.engine == "hmx"
     assert best.ticks == same["hmx"]

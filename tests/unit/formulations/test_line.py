@@ -12,7 +12,7 @@ from hexloom.formulations.flat.windows import counted_schedule
 from hexloom.formulations.limit import Budget
 from hexloom.formulations.line.fill import bundles_of, core_of, side_by_side
 from hexloom.formulations.line.order import Line
-from hexloom.formulations.line.search import OrderSearch
+from hexloom.formulations.line.search import OrderSearch, solution_of
 from hexloom.formulations.line.tables import applies, tables_of
 from hexloom.formulations.problem import Buffer, Dma, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
 
@@ -201,3 +201,20 @@ def test_a_change_is_tried_from_where_it_begins_to_where_all_is_as_it_was() -> N
     guess = line.end
     assert line.set(later)
     assert line.end == guess
+
+
+def test_who_fetches_comes_after_what_the_transfer_waits_for() -> None:
+    """A cycle over iterations through a transfer: work k, what it sends, work k + 1 that needs it back."""
+    ops = [op for k in range(3) for op in (worked(f"t/work.{k}", 4, k), moved(f"t/back.{k}", 3, 0, k))]
+    names = [op.name for op in ops]
+    free = Problem(
+        engines=(Engine(name="hvx", units=WORKERS), Engine(name="dma", kind="pipe")),
+        ops=tuple(ops),
+        precedences=tuple(Precedence(before=a, after=b) for a, b in pairwise(names)),
+    )
+    line = Line(tables_of(free, lower_bounds(free)))
+    listed = [i for i in range(len(ops)) if free.ops[i].stage == "work"]
+    assert not line.set(listed[::-1])
+    assert line.set(listed)
+    assert line.end == 4 + 3 + 4 + 3 + 4 + 3
+    assert broken_rule(free, solution_of(line, short_lives=False)) is None

@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from in_process import InProcess
 from loops import REFUTED, body, buf, counted, dep, engines, four_stages, loop, op
@@ -15,7 +15,7 @@ from loops import REFUTED, body, buf, counted, dep, engines, four_stages, loop, 
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.mode import Channel, Pull
 from hexloom.formulations.periodic.bounds import least_ii
-from hexloom.formulations.periodic.levers import depth_levers
+from hexloom.formulations.periodic.levers import DepthLever, depth_levers, levers_in_turn
 from hexloom.formulations.periodic.modulo import ModuloResult, modulo_schedule
 from hexloom.formulations.periodic.modulo_ilp import ask_ilp
 from hexloom.formulations.periodic.range_model import RangeJob
@@ -145,6 +145,34 @@ def test_four_stages_take_what_their_rings_allow(a: int, b: int, c: int, d: int)
         ]
     else:
         assert levers == ()
+
+
+@settings(max_examples=4)
+@given(TIMES, TIMES, TIMES, TIMES)
+@example(8, 9, 5, 6)  # raw: 17 to 15; then HVX: 15 to 9
+@example(1, 1, 1, 1)  # two reasons at once: neither alone helps
+def test_the_raw_buffer_is_the_lever_and_the_split_of_hvx_the_next(a: int, b: int, c: int, d: int) -> None:
+    """Loading beside dequantizing needs a second raw buffer; dequantizing beside storing, half of HVX each."""
+
+    def interval(raw: int, split: bool) -> int:
+        return max(a if raw == 2 else a + b, max(b, d) if split else b + d, c)
+
+    expected: list[tuple[str, int]] = []
+    raw, split = 1, False
+    while True:
+        now = interval(raw, split)
+        if raw == 1 and interval(2, split) < now:
+            raw = 2
+            expected.append(("raw", interval(raw, split)))
+        elif not split and interval(raw, True) < now:
+            split = True
+            expected.append(("hvx", interval(raw, split)))
+        else:
+            break
+    single = four_stages(a, b, c, d)
+    found = levers_in_turn(single, solved(single), seed=1, guard=InProcess())  # type: ignore[arg-type]
+    names = [lever.buffer if isinstance(lever, DepthLever) else lever.engine for lever in found]
+    assert list(zip(names, [lever.ii_ticks for lever in found], strict=True)) == expected
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in REFUTED.items() for seed in seeds])

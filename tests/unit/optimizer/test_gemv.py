@@ -34,11 +34,12 @@ def test_every_weight_moves_once() -> None:
     assert moved == {
         "x_load ddr": 1024,
         "weights_load ddr": 8 * 32 * 576,
-        "store ddr": 4096,
-        "store l2_write": 4096,
+        "dot ddr": 4096,
+        "dot l2_write": 4096,
     }
     dots = sum(float(op.modes[0].latency_us) for op in draft.ops if op.stage == "dot")
-    assert dots == pytest.approx(0.038 * 256 * 1024 / 2114)
+    # 0.038 cycles a weight; and of each f32 result 0.2744 cycles, which is longer than 4 B at 45.8 GB/s.
+    assert dots == pytest.approx((0.038 * 256 * 1024 + 0.2744 * 1024) / 2114)
 
 
 def test_columns_that_do_not_divide() -> None:
@@ -59,7 +60,6 @@ def test_a_ring_per_worker_and_its_queue() -> None:
     assert ops["weights_load.1.3"].buffers == ("raw.1.0",)
     assert ops["weights_load.1.3"].modes[0].owner == ("hvx", 1)
     assert ops["dot.1.3"].after == ("weights_load.1.3", "x_convert", "dot.1.2")
-    assert ops["store.1"].after == ("dot.1.7",)
     sizes = {buffer.name: buffer.size_bytes for buffer in draft.buffers}
     assert sizes["raw.0.0"] == 2 * 8 * 640
     assert len(draft.loop) == len(set(draft.loop)) == len(draft.ops)

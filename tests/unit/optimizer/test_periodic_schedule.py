@@ -165,3 +165,45 @@ def test_few_iterations_take_today_what_they_take() -> None:
     today = baselines(lowered.problem, lowered.loops)
     assert lowered.problem.tick == schedule.written.problem.tick
     assert schedule.baselines == {"serial": today.serial, "existing": today.existing}
+
+
+def test_a_long_way_to_the_repeat_is_followed() -> None:
+    """Loads of 9 in a ring of 30, jobs of 10: loads run further and further ahead until the ring is full."""
+    ops = [
+        {"name": "l{i}", "engine": "dma", "duration_us": 9, "after": ["m{i-30}"]},
+        {"name": "m{i}", "engine": "hmx", "duration_us": 10, "after": ["l{i}"]},
+    ]
+    work = workload({"name": "t", "ops": [{"for": "i", "count": 5000, "ops": ops}]})
+    schedule = solve_periodic(work, time_limit_s=1, contention="none", seed=1)
+    existing = schedule.baselines["existing"]
+    assert existing is not None
+    assert float(schedule.us(existing)) == pytest.approx(9 + 5000 * 10, abs=10)
+
+
+def test_ends_of_few_iterations_are_as_good_as_single_ops() -> None:
+    """Two engines in turn, two loops: 8 iterations of each, side by side; the first waits for nobody, the last ends."""
+    a = [
+        {"name": "x{i}", "engine": "hmx", "duration_us": 3},
+        {"name": "y{i}", "engine": "hvx", "units": "all", "duration_us": 2, "after": ["x{i}"]},
+    ]
+    b = [
+        {"name": "x{i}", "engine": "hvx", "units": "all", "duration_us": 4},
+        {"name": "y{i}", "engine": "hmx", "duration_us": 1, "after": ["x{i}"]},
+    ]
+    work = workload(*({"name": n, "ops": [{"for": "i", "count": 8, "ops": ops}]} for n, ops in (("a", a), ("b", b))))
+    schedule = solve_periodic(work, time_limit_s=1, contention="none", seed=1)
+    assert check_periodic_schedule(schedule) == []
+    assert all(stretch.left_out == 0 for stretch in schedule.stretches)
+    assert schedule.lower_bound <= schedule.makespan
+    # HVX: 8 x 6 us, and a job of 1 after the last of it.
+    assert float(schedule.us(schedule.makespan)) <= 49 + 4.44 + 0.1
+    if any(bound.name == "written" for bound in schedule.bounds):
+        raised = schedule.model_copy(
+            update={
+                "bounds": tuple(
+                    bound.model_copy(update={"ticks": schedule.makespan}) if bound.name == "written" else bound
+                    for bound in schedule.bounds
+                )
+            }
+        )
+        assert schedule.gap == 0 or "bound" in {violation.kind for violation in check_periodic_schedule(raised)}

@@ -17,6 +17,7 @@ from hexloom.emit.parameters import parameters_header, tune_summary
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.matmul_w4a16 import Depth, vtcm_bytes
 from hexloom.optimizer.tune import search
+from hexloom.optimizer.tune.logged import chunks_of
 from hexloom.optimizer.tune.parameters import Parameters, Shape, grid_of, in_words, todays
 from hexloom.optimizer.tune.report import Tuned
 from hexloom.optimizer.tune.search import OVERHEADS_US, USUAL_OVERHEAD_US, with_overhead
@@ -227,7 +228,7 @@ def test_a_time_or_a_machine_is_asked_for() -> None:
 def test_todays_choice_is_a_choice_even_where_many_are_alike() -> None:
     """742 x 256 x 6144 on v79: ggml's 768 x 1792 makes as many chunks as a more even pair, which is looked at."""
     seen = Trials(Shape(742, 256, 6144, "q4_0"), V79, 6, "fluid", 1.0, seed=0)
-    tuning = search._Tuning(seen, 1.0, USUAL_OVERHEAD_US, lambda _: None)
+    tuning = search._Tuning(seen, 1.0, USUAL_OVERHEAD_US, lambda _: None, todays(seen.shape, V79, 6))
     assert tuning.today is not None
     assert (tuning.today.m_chunk, tuning.today.n_chunk) not in tuning.grid.chunks
     seen.loop_us(tuning.today)
@@ -299,3 +300,84 @@ def test_reports_that_are_ready_are_not_lost_where_a_later_one_fails(
     assert main([*arguments, "-o", str(tmp_path)]) == 3
     assert "96 x 64 x 64: no plan was found in the time" in capsys.readouterr().err
     assert Tuned.from_json((tmp_path / "tune.json").read_text()).m == 40
+
+
+OP = "ggml-hex: HTP0 profile-op {}|w x a -> o|{}|{} x f32 -> f32|36:2304 x 256:2048|{}|usec {} cycles {} start 1"
+HWINFO = "ggml-hex: HTP0 hwinfo: threads 6, hvx 6, hmx 1, vtcm 8 MB"
+
+
+def logged(*lines: tuple[str, str, str, str, int]) -> str:
+    """Return a log with ops of (name, shapes, type, kernel, us) at 2 GHz."""
+    return "\n".join([HWINFO, *(OP.format(*of, us, 2000 * us) for *of, us in lines), ""])
+
+
+@pytest.mark.parametrize("shape", [(742, 2048, 6144, "q4_0"), (512, 4096, 4096, "q8_0"), (35, 2048, 8192, "q4_0")])
+def test_bytes_of_a_layout_tell_its_chunks(shape: tuple[int, int, int, str]) -> None:
+    product = Shape(*shape)  # type: ignore[arg-type]
+    today = todays(product, V79, 6)
+    assert today is not None
+    used = vtcm_bytes(today.m_chunk, today.n_chunk, product.k, product.weight_type, 6)
+    assert chunks_of(product, used, V79, 6) == (today.m_chunk, today.n_chunk)
+    assert chunks_of(product, used + 1, V79, 6) is None
+    # Another choice, which no other pair takes the bytes of.
+    other = vtcm_bytes(32, 64, product.k, product.weight_type, 6)
+    assert chunks_of(product, other, V79, 6) in (None, (32, 64))
+
+
+def test_products_of_a_log_are_tuned_longest_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "llama.log"
+    used = vtcm_bytes(64, 96, 256, "q4_0", 6)
+    product, other = "256:256 x 256:40 -> 256:40", "256:64 x 256:96 -> 64:96"
+    path.write_text(
+        logged(
+            ("MUL_MAT", product, "q4_0", f"hmx-tiled vtcm {used}", 20),
+            ("MUL_MAT", product, "q4_0", f"hmx-tiled vtcm {used}", 30),
+            ("MUL_MAT", other, "q8_0", "hmx-tiled vtcm 12345", 99),
+            ("MUL_MAT", "256:256 x 256:1 -> 256:1", "q4_0", "hvx-tiled vtcm 4096", 9),
+            ("MUL_MAT", "250:256 x 250:40 -> 256:40", "q4_0", "hmx-tiled vtcm 4096", 9),
+            ("RMS_NORM", "256:40 -> 256:40", "f32", "----", 7),
+        )
+    )
+    arguments = ["tune", "--log", str(path), "--hw", "hexagon-v81", "--time-limit", "400ms", "-q"]
+    assert main([*arguments, "--json"]) == 0
+    said = capsys.readouterr()
+    first, second = json.loads(said.out)
+    assert (first["m"], first["k"], first["n"], first["weight_type"]) == (96, 256, 64, "q8_0")
+    assert first["measured"] == {
+        "runs": 1, "median_us": 99, "least_us": 99, "vtcm_bytes": 12345, "chunks_known": False,
+    }  # fmt: skip
+    assert second["measured"]["runs"] == 2
+    assert second["measured"]["median_us"] == 25
+    assert second["existing_parameters"]["m_chunk"] == 64
+    assert second["existing_parameters"]["n_chunk"] == 96
+    assert second["existing_parameters"]["threads"] == 6  # the log's workers
+    for why in ("1 on HVX", "1 of k or n that is no multiple of 32", "1 no product"):
+        assert why in said.err
+    report = Tuned.model_validate(second)
+    assert "median of 2 runs; predicted" in tune_summary(report).plain
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        (
+            logged(("ADD", "64:8 x 64:8 -> 64:8", "f32", "----", 5)),
+            [],
+            "no product on the matrix unit that can be tuned",
+        ),
+        (HWINFO, ["matmul_w4a16", "8", "64", "64"], "the log says the shapes; drop M, K, N and --type"),
+        (HWINFO, [], "no product on the matrix unit"),
+    ],
+)
+def test_a_log_without_products_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, more: list[str], message: str
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(text)
+    assert main(["tune", *more, "--log", str(path), "--hw", "hexagon-v81", "-q"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_shape_or_a_log_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "matmul_w4a16", "8", "--hw", "hexagon-v81"]) == 2
+    assert "tune needs a shape: write KERNEL M K N, or --log FILE" in capsys.readouterr().err

@@ -128,7 +128,8 @@ def test_faults_of_several_tasks_are_all_named() -> None:
         (
             [{"name": "n", "kernel": "rmsnrm"}],
             {},
-            "no such kernel; known: matmul_w4a16, rmsnorm, copy, softmax, swiglu, add, gemv, or ops of",
+            "no such kernel; known: matmul_w4a16, rmsnorm, copy, softmax, swiglu, add, gemv, matmul_id, matmul_w4a8, "
+            "attention, or ops of",
         ),
         ([explicit(OP), explicit(OP)], {}, "two tasks are named 't'; names must differ"),
         ([explicit(OP)], {"engines": [{"name": "e"}, {"name": "e"}]}, "two engines are named 'e'; names must differ"),
