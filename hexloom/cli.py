@@ -23,6 +23,7 @@ from hexloom.emit.files import check_stem, table_stem, table_texts, write_emissi
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.kit import write_kit
 from hexloom.emit.pack_summary import pack_numbers, pack_summary
+from hexloom.emit.robustness_table import robustness_numbers, robustness_table, robustness_texts
 from hexloom.emit.summary import result_numbers, short, summary
 from hexloom.emit.timeline import timeline_json
 from hexloom.emit.what_if_table import what_if_table
@@ -36,6 +37,7 @@ from hexloom.optimizer.packing_csv import read_table
 from hexloom.optimizer.pipeline.decide import check_pipeline
 from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.pipeline.report import headline, numbers, report, undecided
+from hexloom.optimizer.robust.durations import Durations
 from hexloom.optimizer.schedule import Schedule, write_whole
 from hexloom.optimizer.solve import Result, solve
 from hexloom.optimizer.what_if import what_if
@@ -144,6 +146,9 @@ def solve_command(
     prove_twice: Annotated[
         bool, typer.Option("--prove-twice", help="Prove once more what a search proves, with other settings.")
     ] = False,
+    robust: Annotated[
+        str | None, typer.Option(help="How durations scatter: 10%, or a file of hexloom.durations/1.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
@@ -155,9 +160,10 @@ def solve_command(
         raise InvalidInputError(f"--hw {hw!r}: {source} is a problem in ticks, which needs no machine; drop it")
     if out is not None and not to_stdout:
         check_folder(out)
-    flat_only = ask_what_if or prove_twice
+    durations = None if robust is None else Durations.of(robust)
+    flat_only = ask_what_if or prove_twice or durations is not None
     if flat_only and formulation == "periodic":
-        raise InvalidInputError("--what-if and --prove-twice are for --formulation flat; drop one of them")
+        raise InvalidInputError("--what-if, --prove-twice and --robust are for --formulation flat; drop one of them")
     why = None if flat_only and formulation == "auto" else why_loops(work, hw, formulation, contention)
     if why is not None and isinstance(work, Workload):
         answer = solve_loops(work, hw, out, limit, contention, seed, why, as_json=as_json)
@@ -181,12 +187,13 @@ def solve_command(
         seed=seed,
         on_progress=None if quiet else progress,
         prove_twice=prove_twice,
+        robust=durations,
     )
     schedule = result.schedule
     files: dict[str, str] = {}
     if schedule is not None and out is not None and not to_stdout:
         try:
-            files = _write_files(schedule, out)
+            files = _write_files(schedule, out, robustness_texts(result.robustness))
         except KeyboardInterrupt:
             return say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
     if schedule is None and out is not None and (out / "schedule.json").exists():
@@ -198,12 +205,15 @@ def solve_command(
         points = what_if(work, hw, time_limit_s=limit / 5, contention=contention, seed=seed, base=result)
     if as_json and not to_stdout:
         more = {} if points is None else {"what_if": points.model_dump(mode="json")}
+        more |= robustness_numbers(result.robustness)
         print(json.dumps(result_numbers(result, files) | more, indent=1))
     else:
         console = Console(stderr=to_stdout or schedule is None, highlight=False, soft_wrap=True)
         console.print(summary(result, files))
         if points is not None:
             console.print(what_if_table(points))
+        if result.robustness is not None:
+            console.print(robustness_table(result.robustness))
     return _code_of(result)
 
 
@@ -211,13 +221,13 @@ def _code_of(result: Result) -> int:
     return {"INFEASIBLE": INFEASIBLE, "LIMIT": NO_PLAN}.get(result.status, DONE)
 
 
-def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
+def _write_files(schedule: Schedule, folder: Path, more: dict[str, str]) -> dict[str, str]:
     texts = {
         "schedule.json": schedule.to_json(),
         "timeline.json": timeline_json(schedule),
         "gantt.svg": gantt_svg(schedule),
     }
-    return write_texts(folder, texts | table_texts(schedule))
+    return write_texts(folder, texts | more | table_texts(schedule))
 
 
 @app.command("check")
