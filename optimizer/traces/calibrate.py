@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hexloom.optimizer.traces.trace import Trace
     from hexloom.optimizer.workload import Workload
 
-FITTED_SECTIONS = ("rates", "dma", "l2", "ddr", "overheads")
+FITTED_SECTIONS = ("rates", "dma", "l2", "ddr", "overheads", "classes", "interference")
 NOT_FITTED = {
     "dma.ring_depth", "dma.row_field_bits", "dma.length_field_bits", "dma.descriptor_align_bytes",
 }  # fmt: skip
@@ -48,6 +48,8 @@ TELLS = {
     "ddr": "transfers and vector work through L2 at once, until DDR is full",
     "dma": "transfers with nothing else on the machine",
     "overheads": "the same op with its work split into pieces of at least two sizes",
+    "classes": "ops of this class alone, of two sizes at least, such as 100 us and 1 ms",
+    "interference": "ops of both classes started together, one 10, 20, 180 and 190 % as long as the other",
 }
 """Which run would tell a number that these do not, by its name or section."""
 
@@ -166,8 +168,11 @@ class Calibrator:
         for name, x in zip(names, point, strict=True):
             base = float(self.known[name].exact)
             factor = math.exp(min(max(float(x), -math.log(FACTORS)), math.log(FACTORS)))
-            small = SMALL_US if name.startswith("overheads.") else 0.0
+            unit = self.known[name].unit
+            small = SMALL_US if unit == "us" else 0.0
             found[name] = max(0.0, (base + small) * factor - small)
+            if unit == "ratio":
+                found[name] = min(1.0, found[name])
         return found
 
     def _with(self, values: Mapping[str, float]) -> Machine:

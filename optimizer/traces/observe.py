@@ -7,15 +7,15 @@ machine file has to explain, whatever the file said about the order of things.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.lower import lower
 from hexloom.optimizer.sharing import UNTOUCHED, Sharing
 from hexloom.optimizer.simulate import OpTimes
 from hexloom.optimizer.traces.match import match
+from hexloom.optimizer.traces.predict import on_machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,16 +92,8 @@ class Observations:
         InvalidInputError
             If the workload does not expand to the ops of the schedule.
         """
-        lowered = lower(self.workload, machine, self.schedule.contention)
-        problem = lowered.problem
-        names = {op.name for op in problem.ops}
-        strange = next((name for name in self.chosen if name not in names), None)
-        if strange is not None:
-            raise InvalidInputError(
-                f"op {strange!r} of the schedule is none of workload {self.workload.name!r} on {machine.name}; "
-                "give the workload that was solved"
-            )
-        modes = {op.name: op.modes[self.chosen[op.name]] for op in problem.ops if op.name in self.chosen}
+        problem = on_machine(self.workload, self.schedule, machine, self.schedule.contention)
+        modes = {op.name: op.modes[0] for op in problem.ops}
         tick = float(problem.tick or 1)
         done = [_work_done(problem, self.schedule.contention, modes, run.times, tick) for run in self.runs]
         return np.array([_expected(modes[p.op], p, self.runs[p.run], done[p.run].get(p.op), tick) for p in self.phases])
@@ -136,7 +128,7 @@ def _work_done(
             changes.setdefault(t.done, []).append((name, False))
     working: list[str] = []
     moments = sorted(changes)
-    for now, then in zip(moments, [*moments[1:], 0.0], strict=True):
+    for now, then in pairwise([*moments, 0.0]):
         for name, begins in changes[now]:
             (working.append if begins else working.remove)(name)
         working.sort(key=index.__getitem__)
