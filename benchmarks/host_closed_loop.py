@@ -294,8 +294,8 @@ def told(found: dict[str, Any]) -> str:
         ]
     if "pairs_median_error" in found:
         lines.append(
-            f"  {found['contended_pairs']} contended pairs near: median error {found['pairs_median_error']:.2%}, without "
-            f"contention {found['pairs_median_error_without_contention']:.2%}"
+            f"  {found['contended_pairs']} contended pairs near: median error {found['pairs_median_error']:.2%}, "
+            f"without contention {found['pairs_median_error_without_contention']:.2%}"
         )
     else:
         lines.append(f"  contended pairs: {found.get('pairs', 'not judged')}")
@@ -303,8 +303,8 @@ def told(found: dict[str, Any]) -> str:
         if "error" in row:
             lines.append(
                 f"  {row['name']:10} {row['ops']:3} ops {'near' if row['near'] else 'far ':4} {row['clean']:3} clean  "
-                f"measured {row['measured_us']:10,.1f} us  predicted {row['predicted_us']:10,.1f} {row['error']:+7.2%}  "
-                f"serial {row['serial_us'] or 0:10,.1f}  existing {row['existing_us'] or 0:10,.1f}"
+                f"measured {row['measured_us']:10,.1f} us  predicted {row['predicted_us']:10,.1f} {row['error']:+7.2%}"
+                f"  serial {row['serial_us'] or 0:10,.1f}  existing {row['existing_us'] or 0:10,.1f}"
             )
         else:
             lines.append(f"  {row['name']:10} {row['ops']:3} ops: {row['clean']} clean repetitions")

@@ -7,11 +7,14 @@ sources for which it does not, and why. A clock that a row states takes the plac
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hexloom import Machine, load_hw
 from hexloom.hwmodels import cost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NNTRAINER = "nntrainer notes, fully connected layer, u8 x i4, K 1024, N 2048, SM8750 (v79)"
 ATTENTION = "nntrainer attention notes, v79 and v81"
@@ -45,6 +48,26 @@ class Stage:
         return self.predicted(machine)
 
 
+def product(m: int) -> Callable[[Machine], float]:
+    """Return the time of the layer's int8 product."""
+    return lambda hw: float(cost.hmx_int8_matmul_us(hw, m, 1024, 2048))
+
+
+def read_out(m: int) -> Callable[[Machine], float]:
+    """Return the time of the layer's read-out."""
+    return lambda hw: float(cost.hmx_int8_readout_us(hw, m, 2048))
+
+
+def vector(rate: str, elements: int, contexts: int = 6) -> Callable[[Machine], float]:
+    """Return the time of vector work."""
+    return lambda hw: float(cost.hvx_us(hw, "hvx_" + rate, elements, contexts))
+
+
+def l2_gb_s(contexts: int, *, prefetched: bool) -> Callable[[Machine], float]:
+    """Return the rate at which so many contexts read through L2."""
+    return lambda hw: 1e4 / float(cost.l2_read_us(hw, 10**7, contexts, prefetched=prefetched))
+
+
 def int8_lane(m: int, times: int = 1) -> Callable[[Machine], float]:
     """Return what the matrix unit is busy for in the layer, read-out included, ``times`` over."""
     return lambda hw: times * float(cost.hmx_int8_matmul_us(hw, m, 1024, 2048) + cost.hmx_int8_readout_us(hw, m, 2048))
@@ -60,32 +83,70 @@ def per_thread_cycles(rate: str, elements: int, threads: int) -> Callable[[Machi
     return lambda hw: float(cost.hvx_us(hw, rate, elements, threads) * hw.core_mhz)
 
 
+V75, V79, V81 = "hexagon-v75", V79, "hexagon-v81"
+MOE = "nntrainer mixture-of-experts notes, v79"
+
 COVERED = (
-    Stage("int8 product, M 64", NNTRAINER, "hexagon-v79", lambda hw: float(cost.hmx_int8_matmul_us(hw, 64, 1024, 2048)), 40, "us"),
-    Stage("int8 product, M 1024", NNTRAINER, "hexagon-v79", lambda hw: float(cost.hmx_int8_matmul_us(hw, 1024, 1024, 2048)), 619, "us", used_to_fit=True),
-    Stage("int8 read-out, M 64", NNTRAINER, "hexagon-v79", lambda hw: float(cost.hmx_int8_readout_us(hw, 64, 2048)), 26, "us", spread=0.16),
-    Stage("int8 read-out, M 1024", NNTRAINER, "hexagon-v79", lambda hw: float(cost.hmx_int8_readout_us(hw, 1024, 2048)), 380, "us", used_to_fit=True),
-    Stage("HMX lane, i4, M 1", NNTRAINER, "hexagon-v79", int8_lane(1), 60, "us"),
-    Stage("HMX lane, i4, M 64", NNTRAINER, "hexagon-v79", int8_lane(64), 66, "us"),
-    Stage("HMX lane, i8, M 1024", NNTRAINER, "hexagon-v79", int8_lane(1024), 1040, "us"),
-    Stage("HMX lane, six of i4, M 1024", NNTRAINER, "hexagon-v79", int8_lane(1024, 6), 5888, "us"),
-    Stage("quantize, M 64", NNTRAINER, "hexagon-v79", lambda hw: float(cost.hvx_us(hw, "hvx_quantize_u8", 64 * 1024, 6)), 22, "us", used_to_fit=True),
-    Stage("dequantize, M 64", NNTRAINER, "hexagon-v79", lambda hw: float(cost.hvx_us(hw, "hvx_dequantize_i32", 64 * 2048, 6)), 33, "us", used_to_fit=True),
-    Stage("dequantize, M 1024", NNTRAINER, "hexagon-v79", lambda hw: float(cost.hvx_us(hw, "hvx_dequantize_i32", 1024 * 2048, 6)), 558, "us"),
-    Stage("SwiGLU 64 x 1792, one thread", "nntrainer mixture-of-experts notes, v79", "hexagon-v79", lambda hw: float(cost.hvx_us(hw, "hvx_swiglu", 64 * 1792, 1)), 56.6, "us", used_to_fit=True),
-    Stage("fp16 1024^3 in scratchpad", TEST_TIME, "hexagon-v75", lambda hw: float(cost.hmx_matmul_us(hw, 1024, 1024, 1024)), 178.5, "us", used_to_fit=True),
-    Stage("DMA, one thread", TMAN, "hexagon-v75", queue_gb_s(1 << 20), 59, "GB/s", used_to_fit=True),
-    Stage("DMA, four threads", TMAN, "hexagon-v75", lambda hw: cost.channel_mb_s(hw)["dma"] / 1000, 59, "GB/s", used_to_fit=True),
-    Stage("vector loads, one thread", TMAN, "hexagon-v75", lambda hw: 1e4 / float(cost.l2_read_us(hw, 10**7, 1, prefetched=False)), 5, "GB/s", used_to_fit=True),
-    Stage("vector loads, four threads", TMAN, "hexagon-v75", lambda hw: 1e4 / float(cost.l2_read_us(hw, 10**7, 4, prefetched=False)), 20, "GB/s"),
-    Stage("l2fetch, four threads", TMAN, "hexagon-v75", lambda hw: 1e4 / float(cost.l2_read_us(hw, 10**7, 4)), 32, "GB/s", used_to_fit=True),
-    Stage("2-D DMA, rows of 64 B", ATTENTION, "hexagon-v79", queue_gb_s(64), 8, "GB/s", spread=0.13),
-    Stage("2-D DMA, rows of 2 KiB", ATTENTION, "hexagon-v79", queue_gb_s(2048), 42, "GB/s", used_to_fit=True),
-    Stage("2-D DMA, rows of 64 KiB", ATTENTION, "hexagon-v79", queue_gb_s(65536), 55, "GB/s", used_to_fit=True),
-    Stage("W-DEQUANT of thread 0", PR, "hexagon-v81", per_thread_cycles("hvx_dequantize_q4_0", 2048 * 6144, 8), 240_740, "cycles", used_to_fit=True, mhz=PR_MHZ),
-    Stage("A-PREP of thread 0", PR, "hexagon-v81", per_thread_cycles("hvx_activation_prepare", 742 * 2048, 8), 52_128, "cycles", used_to_fit=True, mhz=PR_MHZ),
-    Stage("O-PROC, 18.2 MB through L2", PR, "hexagon-v81", lambda hw: float(cost.l2_write_us(hw, 742 * 6144 * 4)), 398, "us", used_to_fit=True, mhz=PR_MHZ),
-)  # fmt: skip
+    Stage("int8 product, M 64", NNTRAINER, V79, product(64), 40, "us"),
+    Stage("int8 product, M 1024", NNTRAINER, V79, product(1024), 619, "us", used_to_fit=True),
+    Stage("int8 read-out, M 64", NNTRAINER, V79, read_out(64), 26, "us", spread=0.16),
+    Stage("int8 read-out, M 1024", NNTRAINER, V79, read_out(1024), 380, "us", used_to_fit=True),
+    Stage("HMX lane, i4, M 1", NNTRAINER, V79, int8_lane(1), 60, "us"),
+    Stage("HMX lane, i4, M 64", NNTRAINER, V79, int8_lane(64), 66, "us"),
+    Stage("HMX lane, i8, M 1024", NNTRAINER, V79, int8_lane(1024), 1040, "us"),
+    Stage("HMX lane, six of i4, M 1024", NNTRAINER, V79, int8_lane(1024, 6), 5888, "us"),
+    Stage("quantize, M 64", NNTRAINER, V79, vector("quantize_u8", 64 * 1024), 22, "us", used_to_fit=True),
+    Stage("dequantize, M 64", NNTRAINER, V79, vector("dequantize_i32", 64 * 2048), 33, "us", used_to_fit=True),
+    Stage("dequantize, M 1024", NNTRAINER, V79, vector("dequantize_i32", 1024 * 2048), 558, "us"),
+    Stage("SwiGLU 64 x 1792, one thread", MOE, V79, vector("swiglu", 64 * 1792, 1), 56.6, "us", used_to_fit=True),
+    Stage(
+        "fp16 1024^3 in scratchpad",
+        TEST_TIME,
+        V75,
+        lambda hw: float(cost.hmx_matmul_us(hw, 1024, 1024, 1024)),
+        178.5,
+        "us",
+        used_to_fit=True,
+    ),
+    Stage("DMA, one thread", TMAN, V75, queue_gb_s(1 << 20), 59, "GB/s", used_to_fit=True),
+    Stage("DMA, four threads", TMAN, V75, lambda hw: cost.channel_mb_s(hw)["dma"] / 1000, 59, "GB/s", used_to_fit=True),
+    Stage("vector loads, one thread", TMAN, V75, l2_gb_s(1, prefetched=False), 5, "GB/s", used_to_fit=True),
+    Stage("vector loads, four threads", TMAN, V75, l2_gb_s(4, prefetched=False), 20, "GB/s"),
+    Stage("l2fetch, four threads", TMAN, V75, l2_gb_s(4, prefetched=True), 32, "GB/s", used_to_fit=True),
+    Stage("2-D DMA, rows of 64 B", ATTENTION, V79, queue_gb_s(64), 8, "GB/s", spread=0.13),
+    Stage("2-D DMA, rows of 2 KiB", ATTENTION, V79, queue_gb_s(2048), 42, "GB/s", used_to_fit=True),
+    Stage("2-D DMA, rows of 64 KiB", ATTENTION, V79, queue_gb_s(65536), 55, "GB/s", used_to_fit=True),
+    Stage(
+        "W-DEQUANT of thread 0",
+        PR,
+        V81,
+        per_thread_cycles("hvx_dequantize_q4_0", 2048 * 6144, 8),
+        240_740,
+        "cycles",
+        used_to_fit=True,
+        mhz=PR_MHZ,
+    ),
+    Stage(
+        "A-PREP of thread 0",
+        PR,
+        V81,
+        per_thread_cycles("hvx_activation_prepare", 742 * 2048, 8),
+        52_128,
+        "cycles",
+        used_to_fit=True,
+        mhz=PR_MHZ,
+    ),
+    Stage(
+        "O-PROC, 18.2 MB through L2",
+        PR,
+        V81,
+        lambda hw: float(cost.l2_write_us(hw, 742 * 6144 * 4)),
+        398,
+        "us",
+        used_to_fit=True,
+        mhz=PR_MHZ,
+    ),
+)
 
 MATMULS = (
     ("attn_q q4_0 2048 x 2048, 35 rows", (35, 2048, 2048), 110.0, None, False),

@@ -1,4 +1,4 @@
-"""What is run: points to calibrate with, seeded workloads, and the plans of each: ours, and two that people would run."""
+"""What is run: points to calibrate with, seeded workloads, and plans for each: ours, and two that people would run."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def pair_points(units: Units, ratios: Sequence[float], what: str) -> dict[str, d
 
 
 def seeded(seed: int, units: Units) -> dict[str, list[dict[str, Any]]]:
-    """Return the tasks of workload ``seed``: one or two loops of load, product and vector work, and vector work alone."""
+    """Return the tasks of workload ``seed``: loops of load, product and vector work, and vector work alone."""
     source = random.Random(seed)
     tasks: dict[str, list[dict[str, Any]]] = {}
     for k in range(source.choice((1, 1, 2))):
@@ -127,7 +127,7 @@ def our_plan(work: Workload, machine: Machine, seconds: float, seed: int) -> Sch
 
 
 def plan_in_order(work: Workload, machine: Machine, like: Schedule, barriers: str) -> Schedule:
-    """Return ``like`` with the ops in the order of the file, and barriers after every ``op``, every ``task``, or ``none``."""
+    """Return ``like`` with its ops in the order of the file, and barriers after each ``op``, each ``task``, or ``none``."""
     problem = lower(work, machine, like.contention).problem
     n = len(problem.ops)
     guards: list[tuple[int, int]] = []

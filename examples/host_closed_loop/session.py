@@ -1,4 +1,4 @@
-"""Runs plans on this host with real work, and says of every execution when everything ran and whether it was left alone."""
+"""Runs plans on this host with real work; says when everything ran, and whether an execution was left alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLASSES = ("gemm", "gemm_stream", "add", "norm", "copy")
 MATRIX, VECTOR = CLASSES[:2], CLASSES[2:]
 
 NEAR_PS = 90_000
-"""A hand-over that takes less is one between cores that share a part of the chip: near. Found: 24 to 43 and 140 to 180."""
+"""A hand-over that takes less is one between cores that lie near each other; others were found to take 140 ns and more."""
 
 LOST_NS, LOST_PART = 60_000, 0.01
 """A thread that was kept from its core for more than both is not clean."""
@@ -115,7 +115,7 @@ class Session:
 
 
 def trace_of(job: Job, repetitions: Sequence[Repetition]) -> Trace:
-    """Return repetitions of a job as one trace, read as every trace is; a first one, which is set apart, goes before."""
+    """Return repetitions of a job as one trace, read as every trace is; the first one, set apart, stands twice."""
     again = [repetitions[0], *repetitions] if len(repetitions) > 1 else list(repetitions)
     rows = [
         (queue, task, piece, phase, k, start, end)
