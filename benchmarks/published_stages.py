@@ -83,7 +83,7 @@ def per_thread_cycles(rate: str, elements: int, threads: int) -> Callable[[Machi
     return lambda hw: float(cost.hvx_us(hw, rate, elements, threads) * hw.core_mhz)
 
 
-V75, V79, V81 = "hexagon-v75", V79, "hexagon-v81"
+V75, V79, V81 = "hexagon-v75", "hexagon-v79", "hexagon-v81"
 MOE = "nntrainer mixture-of-experts notes, v79"
 
 COVERED = (

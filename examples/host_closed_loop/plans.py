@@ -127,7 +127,7 @@ def our_plan(work: Workload, machine: Machine, seconds: float, seed: int) -> Sch
 
 
 def plan_in_order(work: Workload, machine: Machine, like: Schedule, barriers: str) -> Schedule:
-    """Return ``like`` with its ops in the order of the file, and barriers after each ``op``, each ``task``, or ``none``."""
+    """Return ``like`` in the order of the file, with barriers after each ``op``, each ``task``, or ``none``."""
     problem = lower(work, machine, like.contention).problem
     n = len(problem.ops)
     guards: list[tuple[int, int]] = []

@@ -26,7 +26,7 @@ CLASSES = ("gemm", "gemm_stream", "add", "norm", "copy")
 MATRIX, VECTOR = CLASSES[:2], CLASSES[2:]
 
 NEAR_PS = 90_000
-"""A hand-over that takes less is one between cores that lie near each other; others were found to take 140 ns and more."""
+"""A hand-over that takes less is one between cores that lie near each other; others take 140 ns and more."""
 
 LOST_NS, LOST_PART = 60_000, 0.01
 """A thread that was kept from its core for more than both is not clean."""

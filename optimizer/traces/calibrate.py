@@ -10,9 +10,13 @@ import yaml
 
 from hexloom.formulations.problem import Frozen
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.robust.durations import LEAST, MOST, Durations, Spread
+from hexloom.optimizer.traces.bench_log import WHY_NOT, said
 from hexloom.optimizer.traces.class_rates import class_rates
+from hexloom.optimizer.traces.first_values import first_values
 from hexloom.optimizer.traces.fit import fit
 from hexloom.optimizer.traces.observe import Observations
+from hexloom.optimizer.traces.pairs import PairRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.schedule import Schedule
+    from hexloom.optimizer.traces.bench_log import Measure
     from hexloom.optimizer.traces.trace import Trace
     from hexloom.optimizer.workload import Workload
 
@@ -35,6 +40,9 @@ SMALL_US = 0.25
 """What an overhead of 0 is thought of as where a logarithm of it is needed, in microseconds."""
 
 LEAST_PHASES = 8
+QUANTILES = 41
+"""Points by which the scatter of a stage is told."""
+
 FACTORS = 8.0
 """How far a number may move from the machine file, either way."""
 
@@ -74,8 +82,20 @@ class OpenRow(Frozen):
     run: str
 
 
+class StageScatter(Frozen):
+    """How the phases of one kind and stage lie around the fit: measured over expected, as 1 plus a part."""
+
+    kind: str
+    stage: str
+    phases: int
+    residual: float
+    low: float
+    high: float
+    quantiles: tuple[float, ...]
+
+
 class Calibration(Frozen):
-    """What was learnt.
+    """What was learnt. ``pairs`` are classes that worked side by side, by the two-phase law alone.
 
     Median errors are of work and flights: ``before`` with the old file, ``unseen`` with numbers fitted to the other
     half of the ops; ``spread`` is how much phases of one stage usually scatter around the fit.
@@ -89,19 +109,23 @@ class Calibration(Frozen):
     unseen: float
     fitted: tuple[FittedRow, ...]
     open: tuple[OpenRow, ...]
+    pairs: tuple[PairRow, ...] = ()
+    stages: tuple[StageScatter, ...] = ()
 
 
 class Calibrator:
     """Fits a machine to the runs of schedules of workloads."""
 
     def __init__(self, machine: Machine, seen: Sequence[Observations]) -> None:
-        self.machine, self.seen = machine, list(seen)
+        self.seen = list(seen)
+        self.given = machine
+        self.machine, self.pairs = first_values(machine, self.seen)
         self.measured = np.concatenate([one.measured for one in self.seen]) if self.seen else np.empty(0)
         if len(self.measured) < LEAST_PHASES:
             raise InvalidInputError(f"{len(self.measured)} measured phases are too few to fit anything; run more ops")
         self.known = {
             name: quantity
-            for name, quantity in machine.quantities()
+            for name, quantity in self.machine.quantities()
             if name.partition(".")[0] in FITTED_SECTIONS and name not in NOT_FITTED
         }
 
@@ -115,7 +139,7 @@ class Calibrator:
         """
         names = self._that_matter()
         start = np.zeros(len(names))
-        before = self._residuals({})
+        before = self._residuals({}, self.given)
         capacities = [k for k, name in enumerate(names) if name in CAPACITIES]
         found = fit(
             lambda point: self._residuals(self._values(names, point)), start, self._groups(), self._halves(), capacities
@@ -137,9 +161,43 @@ class Calibrator:
             unseen=float(np.median(found.unseen[long])),
             fitted=tuple(rows),
             open=tuple(left),
+            pairs=self.pairs,
+            stages=self._scatter(self._residuals(self._values(names, found.point))),
         )
         source = f"fitted to {report.phases} phases of {report.runs} runs, {report.spread:.1%} scatter each"
-        return report, _rewritten(self.machine, rows, source)
+        return report, _rewritten(self._known_machine(rows), rows, source)
+
+    def _known_machine(self, rows: Sequence[FittedRow]) -> Machine:
+        """Return the machine as it was given, with room for pairs that were fitted and that it did not know."""
+        data = self.given.model_dump(mode="json", by_alias=True)
+        started = self.machine.model_dump(mode="json", by_alias=True)
+        for row in rows:
+            section, _, key = row.name.partition(".")
+            data.setdefault(section, {}).setdefault(key, started[section][key])
+        return type(self.given).model_validate(data)
+
+    def _scatter(self, residuals: NDArray[np.float64]) -> tuple[StageScatter, ...]:
+        """Return how phases lie around the fit, by kind and stage."""
+        groups: dict[tuple[str, str], list[float]] = {}
+        phases = [(phase.kind, one.stages[phase.op]) for one in self.seen for phase in one.phases]
+        for key, off in zip(phases, residuals.tolist(), strict=True):
+            groups.setdefault(key, []).append(math.exp(-off))
+        found = []
+        for (kind, stage), parts in sorted(groups.items()):
+            parts_of = np.quantile(parts, np.linspace(0, 1, QUANTILES)).tolist()
+            low, middle, high = (parts_of[round(at * (QUANTILES - 1))] for at in (0.05, 0.5, 0.95))
+            found.append(
+                StageScatter(
+                    kind=kind,
+                    stage=stage,
+                    phases=len(parts),
+                    residual=middle - 1,
+                    low=low,
+                    high=high,
+                    quantiles=tuple(float(f"{part:.5g}") for part in parts_of),
+                )
+            )
+        return tuple(found)
 
     def _groups(self) -> NDArray[np.int64]:
         """Return a number for each phase: those of one kind and stage scatter alike."""
@@ -178,16 +236,18 @@ class Calibrator:
     def _with(self, values: Mapping[str, float]) -> Machine:
         return self.machine.with_values({name: _short(value) for name, value in values.items()})
 
-    def _residuals(self, values: Mapping[str, float]) -> NDArray[np.float64]:
+    def _residuals(self, values: Mapping[str, float], base: Machine | None = None) -> NDArray[np.float64]:
         """Return the logarithm of expected over measured for every phase; short ones count in absolute terms."""
-        machine = self._with(values) if values else self.machine
+        machine = self._with(values) if values else (base or self.machine)
         expected = np.concatenate([one.expected(machine) for one in self.seen])
         return np.asarray(np.log((expected + SMALL_US / 50) / (self.measured + SMALL_US / 50)), dtype=np.float64)
 
     def _fitted(self, name: str, x: float, error: float) -> FittedRow:
         low, value, high = (self._values([name], np.array([x + d]))[name] for d in (-2 * error, 0.0, 2 * error))
         quantity = self.known[name]
-        return FittedRow(name=name, unit=quantity.unit, before=float(quantity.exact), value=value, low=low, high=high)
+        was = dict(self.given.quantities()).get(name)
+        before = 1.0 if was is None else float(was.exact)  # classes that nothing was known of did not slow each other
+        return FittedRow(name=name, unit=quantity.unit, before=before, value=value, low=low, high=high)
 
 
 def _rewritten(machine: Machine, rows: Sequence[FittedRow], source: str) -> Machine:
@@ -212,7 +272,11 @@ def _short(value: float) -> float:
 
 def _open(name: str, *, matters: bool) -> OpenRow:
     reason = "its effect cannot be told from that of others, or is too small" if matters else "it plays no part here"
-    return OpenRow(name=name, matters=matters, reason=reason, run=TELLS.get(name, TELLS[name.partition(".")[0]]))
+    return OpenRow(name=name, matters=matters, reason=reason, run=_tells(name))
+
+
+def _tells(name: str) -> str:
+    return TELLS.get(name, TELLS[name.partition(".")[0]])
 
 
 def calibrate(
@@ -278,6 +342,70 @@ def calibrate_classes(machine: Machine, traces: Sequence[Trace]) -> tuple[Calibr
         open=tuple(left),
     )
     return report, _rewritten(machine, rows, f"middle of {report.phases} op records of ggml-hexagon")
+
+
+def calibrate_bench(machine: Machine, logs: Sequence[dict[str, Measure]]) -> tuple[Calibration, Machine]:
+    """Fit the overheads of ``machine`` to logs of the kit's micro-benchmarks; returns what was learnt, and the machine.
+
+    Numbers are the middle of the rounds, and their interval is all that any round took.
+    """
+    known = dict(machine.quantities())
+    found = said(logs)
+    rows, left, unseen = [], [], []
+    for one in found:
+        quantity = known[one.name]
+        if one.refused:
+            left.append(OpenRow(name=one.name, matters=True, reason=one.refused, run=_tells(one.name)))
+            continue
+        rows.append(
+            FittedRow(
+                name=one.name,
+                unit=quantity.unit,
+                before=float(quantity.exact),
+                value=one.value,
+                low=one.low,
+                high=one.high,
+            )
+        )
+        for k, value in enumerate(one.each):
+            others = one.each[:k] + one.each[k + 1 :]
+            if others and value:
+                unseen.append(abs(float(np.median(others)) / value - 1))
+    left += [
+        OpenRow(name=name, matters=True, reason=why, run=_tells(name)) for name, why in WHY_NOT.items() if name in known
+    ]
+    report = Calibration(
+        machine=machine.name,
+        phases=len(found),
+        runs=len(logs),
+        before=float(np.median([abs(row.before / row.value - 1) for row in rows if row.value])) if rows else 0.0,
+        spread=float(np.median([(row.high - row.low) / 2 / row.value for row in rows if row.value])) if rows else 0.0,
+        unseen=float(np.median(unseen)) if unseen else 0.0,
+        fitted=tuple(rows),
+        open=tuple(left),
+    )
+    return report, _rewritten(machine, rows, f"the kit's micro-benchmarks, {len(logs)} logs, middle of their rounds")
+
+
+def durations_of(found: Calibration) -> Durations:
+    """Return how the work of each stage scatters around the fit, for ``solve(robust=...)``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the calibration saw no stage.
+    """
+    rows = tuple(
+        Spread(
+            ops=one.stage.replace("[", "[[]"),
+            samples=tuple(min(MOST, max(LEAST, part)) for part in one.quantiles),
+        )
+        for one in found.stages
+        if one.kind in ("work", "flight")
+    )
+    if not rows:
+        raise InvalidInputError("these runs say nothing of how stages scatter; give runs of a schedule")
+    return Durations(source=f"{found.phases} phases of {found.runs} runs on {found.machine}", rows=rows)
 
 
 def machine_yaml(machine: Machine) -> str:

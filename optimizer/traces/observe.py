@@ -15,6 +15,7 @@ import numpy as np
 from hexloom.optimizer.sharing import UNTOUCHED, Sharing
 from hexloom.optimizer.simulate import OpTimes
 from hexloom.optimizer.traces.match import match
+from hexloom.optimizer.traces.pairs import Shared, together_us
 from hexloom.optimizer.traces.predict import on_machine
 
 if TYPE_CHECKING:
@@ -83,6 +84,37 @@ class Observations:
             found.append(Phase(k, name, "issue", t.end - t.start))
             found.append(Phase(k, name, "poll", t.observed - max(t.done, t.wait_start)))
         return [phase for phase in found if phase.us >= SHORTEST_US]
+
+    def beside(self, machine: Machine) -> dict[tuple[str, str], list[Shared]]:
+        """Return for pairs of classes (victim, cause) what ops of the first say of the second, on ``machine``."""
+        problem = on_machine(self.workload, self.schedule, machine, "none")
+        modes = {op.name: op.modes[0] for op in problem.ops}
+        tick = float(problem.tick or 1)
+        classes = {name: mode.op_class for name, mode in modes.items()}
+        found: dict[tuple[str, str], list[Shared]] = {}
+        for run in self.runs:
+            spans = {name: (_begun(modes[name], t, tick), t.done) for name, t in run.times.items()}
+            for (name, cause), (shared, of_other) in together_us(spans, classes).items():
+                if not classes[name]:
+                    continue
+                alone, took = modes[name].latency_ticks * tick, spans[name][1] - spans[name][0]
+                found.setdefault((classes[name], cause), []).append(Shared(alone, took, shared, of_other))
+        return found
+
+    def alone(self, machine: Machine) -> dict[str, list[float]]:
+        """Return by class how much longer ops took that nobody worked beside than they do on ``machine``."""
+        problem = on_machine(self.workload, self.schedule, machine, "none")
+        modes = {op.name: op.modes[0] for op in problem.ops}
+        tick = float(problem.tick or 1)
+        found: dict[str, list[float]] = {}
+        for run in self.runs:
+            spans = {name: (_begun(modes[name], t, tick), t.done) for name, t in run.times.items()}
+            for name, (start, end) in spans.items():
+                by_itself = all(e <= start or end <= s for other, (s, e) in spans.items() if other != name)
+                told = modes[name].latency_ticks * tick
+                if by_itself and told and modes[name].op_class:
+                    found.setdefault(modes[name].op_class, []).append((end - start) / told)
+        return found
 
     def expected(self, machine: Machine) -> NDArray[np.float64]:
         """Return what each phase should have taken on ``machine``, given who else worked when, in microseconds.
