@@ -71,6 +71,8 @@ def compare_command(
         check_folder(out)
     schedule = load_schedule(files[0]) if len(files) == 2 else None
     trace = _trace(files[-1], form, unit, partial=partial, quiet=quiet)
+    if not len(trace) and not trace.totals:
+        raise InvalidInputError(f"{files[-1]}: there is no event in it, so it says nothing; record the run again")
     if mhz is not None:
         trace.khz = _khz(mhz, trace)
     if schedule is None:

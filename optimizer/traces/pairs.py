@@ -25,6 +25,9 @@ LEAST_TOGETHER = 0.05
 """Part of its time that an op must share, or it says nothing."""
 
 SLOWEST = 0.05
+DEGENERATE = 0.05
+"""How far from one line two must be."""
+
 HUBER = 1.345
 ROUNDS = 20
 WIDEST = 0.1
@@ -137,34 +140,35 @@ def by_totals(points: Sequence[Totals]) -> tuple[float, float, float]:
     """Return the speeds of the first and of the second beside each other, and the median error; from totals alone.
 
     ``both = co-run + solo``: the co-run ends with the op that has less to do at its speed, the solo phase is the rest
-    of the other one. Ratios below 1 tell the speed of the longer first, those above 1 of the longer second.
+    of the other one. Where the second ends first, ``both = first + second (1 - a) / b`` with the speeds a and b, and
+    the other way round: two lines in a and b.
 
     Raises
     ------
     ValueError
-        Without points on both sides, where one op and the other is the longer.
+        Without runs in which either op ends first, or where the lines are one: with ``a + b`` about 1 nothing is gained
+        side by side, whatever a is.
     """
-    longer = {p.first_us > p.second_us for p in points}
-    if len(longer) < 2:
-        raise ValueError("totals tell the speeds only where either op is the longer one in some runs")
-    rows = np.array(points, dtype=float)
-
-    def told(first: float, second: float) -> NDArray[np.float64]:
-        ends = np.minimum(rows[:, 0] / first, rows[:, 1] / second)
-        return np.asarray(ends + np.maximum(rows[:, 0] - first * ends, rows[:, 1] - second * ends), dtype=np.float64)
-
-    def cost(speeds: tuple[float, float]) -> float:
-        return float(np.abs(np.log(told(*speeds) / rows[:, 2])).sum())
-
-    best, step = (0.8, 0.8), 0.2
-    while step > 1e-5:
-        near = [(best[0] + i * step, best[1] + j * step) for i in (-1, 0, 1) for j in (-1, 0, 1)]
-        found = min(((min(1.0, max(SLOWEST, a)), min(1.0, max(SLOWEST, b))) for a, b in near), key=cost)
-        if cost(found) >= cost(best) - 1e-12:
-            step /= 2
-        else:
-            best = found
-    return best[0], best[1], float(np.median(np.abs(told(*best) / rows[:, 2] - 1)))
+    rows = np.array(points, dtype=float).reshape(-1, 3)
+    first_ends = rows[:, 0] < rows[:, 1]
+    a = b = 1.0
+    for _ in range(ROUNDS):
+        if first_ends.all() or not first_ends.any():
+            raise ValueError("totals tell the speeds only where either op is the longer one in some runs")
+        mine, other = rows[~first_ends], rows[first_ends]
+        loss = float(np.median((mine[:, 2] - mine[:, 0]) / mine[:, 1]))  # (1 - a) / b
+        other_loss = float(np.median((other[:, 2] - other[:, 1]) / other[:, 0]))  # (1 - b) / a
+        if abs(1 - loss * other_loss) < DEGENERATE:
+            raise ValueError("totals do not tell the speeds apart: side by side nothing is gained; record both ends")
+        a, b = (1 - loss) / (1 - loss * other_loss), (1 - other_loss) / (1 - loss * other_loss)
+        a, b = min(1.0, max(SLOWEST, a)), min(1.0, max(SLOWEST, b))
+        again = rows[:, 0] / a < rows[:, 1] / b
+        if (again == first_ends).all():
+            break
+        first_ends = again
+    ends = np.minimum(rows[:, 0] / a, rows[:, 1] / b)
+    told = ends + np.maximum(rows[:, 0] - a * ends, rows[:, 1] - b * ends)
+    return a, b, float(np.median(np.abs(told / rows[:, 2] - 1)))
 
 
 def together_us(
