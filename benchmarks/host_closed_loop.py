@@ -34,6 +34,8 @@ from session import CLASSES, Job, Repetition, Session, middle, trace_of
 from hexloom import load_hw
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.traces.calibrate import calibrate
+from hexloom.optimizer.traces.first_values import first_values
+from hexloom.optimizer.traces.observe import Observations
 from hexloom.optimizer.traces.predict import predicted_on
 
 if TYPE_CHECKING:
@@ -106,7 +108,10 @@ def rounds(
 
 
 def fitted(machine: Machine, points: Sequence[Job], runs: Runs, near: bool) -> tuple[Machine, Any] | None:
-    """Return the machine fitted to the clean repetitions of the points in one placement, and what the fit says."""
+    """Return the machine fitted to the clean repetitions of the points in one placement, and what the fit says.
+
+    What the fit refuses stays at the middle of the runs, not at the first look at this host.
+    """
     seen = []
     for job in points:
         of = runs.at(job.name, near)
@@ -114,7 +119,8 @@ def fitted(machine: Machine, points: Sequence[Job], runs: Runs, near: bool) -> t
         if of:
             seen.append((job.workload, job.schedule, [trace_of(job, of[::step][:POINT_RUNS])]))
     try:
-        report, better = calibrate(machine, seen)
+        started, _ = first_values(machine, [Observations(*one) for one in seen])
+        report, better = calibrate(started, seen)
     except InvalidInputError:
         return None
     return better, report

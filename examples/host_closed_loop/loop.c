@@ -52,6 +52,7 @@ static lane lanes[MOST_QUEUES];
 static seen begun[MOST_QUEUES], left[MOST_QUEUES];
 static _Atomic uint32_t entered;
 static uint32_t expected, cores;
+static uint32_t core_at[MOST_QUEUES]; /* matrix work always runs on the first core, vector work on the second */
 static uint64_t started_ns;
 
 static uint64_t clock_of(clockid_t clock) {
@@ -68,11 +69,55 @@ static void relax(void *context, uint32_t round) {
 #endif
 }
 
-static void pin(uint32_t worker) {
+static cpu_set_t only(uint32_t core) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(worker % cores, &set);
+  CPU_SET(core, &set);
+  return set;
+}
+
+static void pin(uint32_t core) {
+  const cpu_set_t set = only(core);
   (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+/* A thread that begins on its own core: on that of its maker it would have to take it from him first. */
+static int begin_thread(pthread_t *thread, uint32_t core, void *(*body)(void *argument), void *argument) {
+  const cpu_set_t set = only(core);
+  pthread_attr_t attributes;
+  int error = pthread_attr_init(&attributes);
+  if (error != 0) return error;
+  error = pthread_attr_setaffinity_np(&attributes, sizeof set, &set);
+  if (error == 0) error = pthread_create(thread, &attributes, body, argument);
+  (void)pthread_attr_destroy(&attributes);
+  return error;
+}
+
+typedef struct task {
+  void (*body)(void *argument);
+  void *argument;
+  pthread_t thread;
+} task;
+
+static task tasks[MOST_QUEUES];
+
+static void *run_task(void *argument) {
+  const task *mine = (const task *)argument;
+  mine->body(mine->argument);
+  return NULL;
+}
+
+static int start(void *context, uint32_t worker, void (*body)(void *argument), void *argument) {
+  (void)context;
+  if (worker >= MOST_QUEUES) return -1;
+  tasks[worker].body = body;
+  tasks[worker].argument = argument;
+  return begin_thread(&tasks[worker].thread, core_at[worker], run_task, &tasks[worker]);
+}
+
+static void join(void *context, uint32_t worker) {
+  (void)context;
+  (void)pthread_join(tasks[worker].thread, NULL);
 }
 
 static void look(seen *s) {
@@ -86,7 +131,7 @@ static void look(seen *s) {
 static int enter(void *context, uint32_t worker, uint32_t kind) {
   (void)context;
   (void)kind;
-  pin(worker);
+  pin(core_at[worker]);
   look(&begun[worker]); /* who loses its core at the barrier begins late, and that counts */
   if (atomic_fetch_add(&entered, 1u) + 1u == expected) started_ns = clock_of(CLOCK_MONOTONIC);
   while (atomic_load_explicit(&entered, memory_order_acquire) < expected) relax(NULL, 0u);
@@ -160,7 +205,7 @@ static void (*const classes[])(lane *) = {gemm, gemm_stream, add, norm, copy};
 static int kernel(const hexloom_call *call) {
   const uint32_t *pair = (const uint32_t *)call->user + 2u * call->task_index;
   uint32_t k;
-  for (k = 0u; k < pair[1]; k++) classes[pair[0]](&lanes[call->queue]);
+  for (k = 0u; k < pair[1]; k++) classes[pair[0]](&lanes[core_at[call->queue]]);
   return 0;
 }
 
@@ -171,7 +216,6 @@ static _Atomic uint32_t ball;
 static void *return_balls(void *argument) {
   uint32_t k;
   (void)argument;
-  pin(1u);
   for (k = 0u; k < PROBES * PASSES; k++) {
     while (atomic_load_explicit(&ball, memory_order_acquire) != 2u * k + 1u) continue;
     atomic_store_explicit(&ball, 2u * k + 2u, memory_order_release);
@@ -187,7 +231,8 @@ static uint64_t probe(void) {
   uint32_t p, k, turn = 0u;
   if (cores < 2u) return 0u;
   atomic_store(&ball, 0u);
-  if (pthread_create(&other, NULL, return_balls, NULL) != 0) return 0u;
+  pin(0u);
+  if (begin_thread(&other, 1u, return_balls, NULL) != 0) return 0u;
   for (p = 0u; p < PROBES; p++) {
     const uint64_t from = clock_of(CLOCK_MONOTONIC);
     uint64_t took;
@@ -275,6 +320,7 @@ static int execute(job *j) {
   uint64_t before, after;
   uint32_t q, k;
   hexloom_trace_clear(j->run);
+  for (q = 0u; q < queues; q++) core_at[q] = j->view.queues[q].kind == HEXLOOM_HMX ? 0u : 1u % cores;
   before = probe();
   expected = queues;
   atomic_store(&entered, 0u);
@@ -319,6 +365,8 @@ int main(int argc, char **argv) {
   options.workers = MOST_QUEUES;
   if (hexloom_posix_open(&port, &options) != 0) return 2;
   port.relax = relax;
+  port.start = start;
+  port.join = join;
   port.enter = enter;
   port.leave = leave;
   (void)setpriority(PRIO_PROCESS, 0, -15); /* where that is allowed */

@@ -167,4 +167,4 @@ def with_classes(machine: Machine, unit_us: dict[str, float]) -> Machine:
 
 def first_plan(machine: Machine) -> Schedule:
     """Return a schedule of one op, from which others take what a schedule has beside its plan."""
-    return our_plan(workload("first", {"t": [op("x", "gemm", 1)]}), machine, 0.05, 0)
+    return our_plan(workload("first", {"t": [op("x", MATRIX[0], 1)]}), machine, 0.05, 0)
