@@ -1,6 +1,6 @@
 """The plan that holds up best when durations scatter, chosen among many orders that are nearly as good.
 
-All orders see the same runs (common random numbers). A few hundred runs leave the better half, and so on until the
+All orders see the same runs (common random numbers). Some runs leave the better half, and so on until the
 last ones have seen all; who is best by then is held against the nominal plan on as many fresh runs, and taken only if
 the 95 % interval of what its 95th percentile gains lies above 0.
 """
@@ -38,7 +38,7 @@ WITHIN = 0.02
 """Part of the best makespan by which they may take longer when all goes as predicted."""
 
 SAMPLES = 1000
-ROUNDS = (0.1, 0.25, 0.5, 1.0)
+ROUNDS = (0.05, 0.1, 0.25, 0.5, 1.0)
 """After these parts of the samples the better half stays."""
 
 RESAMPLED = 1000
