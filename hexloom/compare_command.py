@@ -211,7 +211,10 @@ def _alone(trace: Trace, source: str, hw: str | None, top: int, tune_s: float | 
     if as_json:
         data: dict[str, Any] = summary.model_dump(mode="json", by_alias=True)
         data["floors"] = [{"op": k, **floor.model_dump(mode="json")} for k, floor in found.items()]
-        data["tuned"] = [{"op": k, **report.model_dump(mode="json", by_alias=True)} for k, report in reports.items()]
+        if tune_s is not None:
+            data["tuned"] = [
+                {"op": k, **report.model_dump(mode="json", by_alias=True)} for k, report in reports.items()
+            ]
         sys.stdout.write(json.dumps(data, indent=1) + "\n")
         return DONE
     console = Console(highlight=False, soft_wrap=True)
