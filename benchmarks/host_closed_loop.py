@@ -47,7 +47,7 @@ WORKLOADS = 20
 REPETITIONS = 3
 """Of each job in each round, after one that is thrown away."""
 
-LEAST_CLEAN, LEAST_S, MOST_S = 9, 20.0, 180.0
+LEAST_CLEAN, LEAST_ROUNDS, LEAST_S, MOST_S = 9, 5, 20.0, 180.0
 POINT_RUNS = 15
 """Most clean repetitions of a point that are fitted to, spread over all rounds."""
 
@@ -69,6 +69,7 @@ class Runs:
     kept: dict[str, list[Repetition]] = field(default_factory=dict)
     total: int = 0
     moved: int = 0
+    rounds: int = 0
 
     def add(self, name: str, found: Sequence[Repetition]) -> None:
         """Keep what is clean and did not move."""
@@ -101,8 +102,12 @@ def rounds(
         source.shuffle(order)
         for name in order:
             found.add(name, run(name, REPETITIONS + 1)[1:])
+            if found.rounds and time.monotonic() - begun >= seconds[1]:
+                return found
+        found.rounds += 1
         spent = time.monotonic() - begun
         enough = all(max(len(found.at(name, near)) for near in (True, False)) >= least for name in needed)
+        enough = enough and (found.rounds >= LEAST_ROUNDS or not seconds[0])
         if spent >= seconds[1] or (enough and spent >= seconds[0]):
             return found
 
@@ -268,6 +273,7 @@ def attempt(machine: Machine, jobs: dict[str, list[Job]], least: int, seconds: t
     return {
         **verdict(rows, pairs, least),
         "seconds": round(ran_s, 1),
+        "rounds": runs.rounds,
         "repetitions": runs.total,
         "clean_share": runs.clean / runs.total,
         "moved_share": runs.moved / runs.total,
@@ -287,7 +293,8 @@ def told(found: dict[str, Any]) -> str:
     """Return one attempt for people."""
     lines = [
         f"{found['verdict']}{': ' + found['why'] if found['why'] else ''}",
-        f"  {found['repetitions']:,} repetitions in {found['seconds']:.0f} s, {found['clean_share']:.0%} clean, "
+        f"  {found['rounds']} rounds, {found['repetitions']:,} repetitions in {found['seconds']:.0f} s, "
+        f"{found['clean_share']:.0%} clean, "
         f"{found['near_share']:.0%} of those near, {found['moved_share']:.0%} moved; hand-over "
         f"{' / '.join(map(str, found['hand_over_ns']))} ns (least, median, most)",
     ]
