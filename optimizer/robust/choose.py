@@ -41,6 +41,12 @@ SAMPLES = 1000
 ROUNDS = (0.05, 0.1, 0.25, 0.5, 1.0)
 """After these parts of the samples the better half stays."""
 
+RUNS_EACH = 0.22
+"""Runs that an order sees on average, as a part of the samples, when half of them leave at each round."""
+
+MOST_WORK = 8_000_000
+"""Most runs times ops, some minutes: of larger plans fewer orders are looked for. A count, so that seeds hold."""
+
 RESAMPLED = 1000
 MOST_CRITICAL = 12
 
@@ -87,7 +93,7 @@ def choose(
     """
     judge = evaluator(rule)
     factors = scatter.durations.factors(problem, scatter.samples, 2 * scatter.seed)
-    orders = pool_of(problem, judge, best, scatter.within, scatter.orders, scatter.seed)
+    orders = pool_of(problem, judge, best, scatter.within, _wanted(scatter, len(problem.ops)), scatter.seed)
     contenders = [_Contender(problem, rule, order.plan, order.makespan) for order in orders]
     nominal, left = contenders[0], contenders
     for part in ROUNDS:
@@ -112,6 +118,12 @@ def choose(
         return found, best
     decision = orders[contenders.index(chosen)].decision
     return found, (decision, judge(problem, decision))
+
+
+def _wanted(scatter: Scatter, ops: int) -> int:
+    """Return how many orders can be judged on all samples."""
+    runs = MOST_WORK / ops - 2 * scatter.samples
+    return min(scatter.orders, max(2, int(runs / (RUNS_EACH * scatter.samples))))
 
 
 def monte_carlo(schedule: Schedule, durations: Durations, *, samples: int = SAMPLES, seed: int = 0) -> Robustness:
@@ -206,7 +218,6 @@ def _report(
         seed=scatter.seed,
         within=scatter.within,
         orders=orders,
-        judged=scatter.samples,
         samples=scatter.samples,
         fresh=scatter.samples,
         nominal=was,

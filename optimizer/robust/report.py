@@ -44,7 +44,6 @@ class Robustness(Frozen):
     seed: int
     within: float
     orders: int
-    judged: int
     samples: int
     fresh: int
     nominal: Makespans

@@ -42,7 +42,7 @@ def with_quarters(problem: Problem, plan: Plan, by: list[int]) -> Problem:
     return problem.model_copy(update={"ops": ops, "entry_ticks": problem.entry_ticks * GRID})
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(data=st.data(), rule=SHARING_RULES)
 def test_a_replay_is_the_simulator(data: Any, rule: Rule) -> None:
     problem = data.draw(sharing_problems(max_ops=7))
@@ -65,7 +65,7 @@ def test_a_replay_is_the_simulator(data: Any, rule: Rule) -> None:
         assert begins == sorted(begins, reverse=True)  # type: ignore[type-var]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_longer_critical_op_makes_a_longer_run_where_nothing_is_shared(data: Any) -> None:
     """Under rule none a plan without transfers is a longest path: what ends it is on it."""

@@ -13,7 +13,7 @@ from hexloom import Durations, InvalidInputError, Scatter, Workload, check_sched
 from hexloom.cli import main
 from hexloom.formulations.decision import Decision
 from hexloom.optimizer.evaluate import evaluate
-from hexloom.optimizer.robust.choose import choose
+from hexloom.optimizer.robust.choose import _wanted, choose
 from hexloom.optimizer.robust.durations import p95
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def test_the_order_that_bears_a_long_tail_is_found() -> None:
     of, decision = in_order("p", "p2", "q", "q2")
     nominal = evaluate(of, decision)
     assert nominal.makespan == 14
-    found, (chosen, simulated) = choose(of, "none", (decision, nominal), Scatter(Durations.from_data(LONG_TAIL)))
+    found, (chosen, simulated) = choose(
+        of, "none", (decision, nominal), Scatter(Durations.from_data(LONG_TAIL), orders=6, samples=400)
+    )
     assert simulated.makespan == 14
     assert found.nominal.p95 == 18 and found.chosen.p95 == 17
     assert not found.kept and found.p95_gain == found.p95_gain_low == found.p95_gain_high == 1
@@ -56,11 +58,11 @@ def test_the_order_that_bears_a_long_tail_is_found() -> None:
 def test_what_is_no_better_is_not_taken() -> None:
     of, decision = in_order("q", "q2", "p", "p2")
     best = decision, evaluate(of, decision)
-    found, chosen = choose(of, "none", best, Scatter(Durations.from_data(LONG_TAIL)))
+    found, chosen = choose(of, "none", best, Scatter(Durations.from_data(LONG_TAIL), orders=6, samples=400))
     assert found.kept and chosen is best and found.chosen == found.nominal
     assert found.orders >= 2
     exact = Durations.from_data({"rows": [{"range": [1, 1]}]})
-    still, chosen = choose(of, "none", best, Scatter(exact))
+    still, chosen = choose(of, "none", best, Scatter(exact, orders=3, samples=100))
     assert still.kept and chosen is best
     assert still.nominal.median == still.nominal.p95 == still.nominal.p95_high == 14
 
@@ -68,12 +70,17 @@ def test_what_is_no_better_is_not_taken() -> None:
 def test_fresh_runs_are_not_those_of_the_choice_and_seeds_hold() -> None:
     of, decision = in_order("p", "p2", "q", "q2")
     best = decision, evaluate(of, decision)
-    scatter = Scatter(Durations.of("20%"), samples=200, seed=3)
+    scatter = Scatter(Durations.of("20%"), orders=4, samples=60, seed=3)
     first, again = (choose(of, "none", best, scatter)[0] for _ in range(2))
     assert first.to_json() == again.to_json()
     rows = Durations.of("20%")
     assert np.array_equal(rows.factors(of, 50, 6), rows.factors(of, 50, 6))
     assert not np.array_equal(rows.factors(of, 50, 6), rows.factors(of, 50, 7))
+
+
+def test_large_plans_are_chosen_among_fewer_orders() -> None:
+    scatter = Scatter(Durations.of("20%"))
+    assert [_wanted(scatter, ops) for ops in (10, 600, 2500, 100_000)] == [60, 51, 5, 2]
 
 
 def test_a_row_may_be_drawn_for_the_run_and_rows_add_up() -> None:
@@ -132,6 +139,8 @@ def test_solve_gives_a_checked_plan_from_fifty_orders() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = pair()
+    for task in data["tasks"]:
+        task["ops"][0]["count"] = 2
     data["tasks"][1]["ops"][0]["ops"][0]["units"] = 1
     work = tmp_path / "w.json"
     work.write_text(json.dumps(data))

@@ -47,7 +47,7 @@ def seen(speeds: tuple[float, float], noise: float, runs: int) -> tuple[list[Sha
     return found
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.floats(0.3, 1.0), st.floats(0.3, 1.0))
 def test_the_law_leads_back_to_its_speeds(first: float, second: float) -> None:
     for of, speed in zip(seen((first, second), 0.0, 2), (first, second), strict=True):
@@ -57,7 +57,7 @@ def test_the_law_leads_back_to_its_speeds(first: float, second: float) -> None:
         assert row.residual < 1e-6 and row.unseen < 1e-6
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.floats(0.4, 1.0), st.floats(0.4, 1.0))
 def test_totals_tell_both_speeds_unless_nothing_is_gained(first: float, second: float) -> None:
     """Each op ends first at two of the ratios, as 1 / 0.4 of one is less than 1.8 / 1 of the other or not."""
@@ -144,7 +144,7 @@ def test_a_machine_file_learns_classes_and_what_they_leave_each_other(tmp_path: 
     work = points()
     plan = solved(work, base)
     path = tmp_path / "run.json"
-    path.write_text(runs_of(work, plan, truth, 16, 0.05))
+    path.write_text(runs_of(work, plan, truth, 12, 0.05))
     found, fitted = calibrate(base, [(work, plan, [read_trace(path)])])
     want = {name: float(quantity.exact) for name, quantity in truth.quantities()}
     rows = {row.name: row for row in found.fitted}
