@@ -14,10 +14,10 @@ from hexloom.emit.calibration_table import calibration_table
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.schedule import write_together
+from hexloom.optimizer.traces.bench_fit import calibrate_bench
 from hexloom.optimizer.traces.bench_log import is_bench_log, read_bench_log
 from hexloom.optimizer.traces.calibrate import (
     calibrate,
-    calibrate_bench,
     calibrate_classes,
     durations_of,
     machine_yaml,

@@ -11,12 +11,12 @@ import yaml
 from hexloom.formulations.problem import Frozen
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.robust.durations import LEAST, MOST, Durations, Spread
-from hexloom.optimizer.traces.bench_log import WHY_NOT, said
 from hexloom.optimizer.traces.class_rates import class_rates
 from hexloom.optimizer.traces.first_values import first_values
 from hexloom.optimizer.traces.fit import fit
 from hexloom.optimizer.traces.observe import Observations
 from hexloom.optimizer.traces.pairs import PairRow
+from hexloom.optimizer.traces.stated_clocks import at_stated_clocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.schedule import Schedule
-    from hexloom.optimizer.traces.bench_log import Measure
     from hexloom.optimizer.traces.trace import Trace
     from hexloom.optimizer.workload import Workload
 
@@ -165,7 +164,7 @@ class Calibrator:
             stages=self._scatter(self._residuals(self._values(names, found.point))),
         )
         source = f"fitted to {report.phases} phases of {report.runs} runs, {report.spread:.1%} scatter each"
-        return report, _rewritten(self._known_machine(rows), rows, source)
+        return report, rewritten(self._known_machine(rows), rows, source)
 
     def _known_machine(self, rows: Sequence[FittedRow]) -> Machine:
         """Return the machine as it was given, with room for pairs that were fitted and that it did not know."""
@@ -250,7 +249,7 @@ class Calibrator:
         return FittedRow(name=name, unit=quantity.unit, before=before, value=value, low=low, high=high)
 
 
-def _rewritten(machine: Machine, rows: Sequence[FittedRow], source: str) -> Machine:
+def rewritten(machine: Machine, rows: Sequence[FittedRow], source: str) -> Machine:
     """Return the machine with fitted numbers, each of which says what it rests on."""
     data: dict[str, Any] = machine.model_dump(mode="json", by_alias=True)
     for row in rows:
@@ -272,10 +271,11 @@ def _short(value: float) -> float:
 
 def _open(name: str, *, matters: bool) -> OpenRow:
     reason = "its effect cannot be told from that of others, or is too small" if matters else "it plays no part here"
-    return OpenRow(name=name, matters=matters, reason=reason, run=_tells(name))
+    return OpenRow(name=name, matters=matters, reason=reason, run=tells(name))
 
 
-def _tells(name: str) -> str:
+def tells(name: str) -> str:
+    """Return which run would tell a number of the machine file."""
     return TELLS.get(name, TELLS[name.partition(".")[0]])
 
 
@@ -298,8 +298,11 @@ def calibrate(
     InvalidInputError
         If a trace is not of its schedule, or there is too little to fit.
     """
+    machine, clocks = at_stated_clocks(machine, [trace for _, _, traces in runs for trace in traces], khz)
     seen = [Observations(workload, schedule, traces, khz) for workload, schedule, traces in runs]
-    return Calibrator(machine, seen).result()
+    report, fitted = Calibrator(machine, seen).result()
+    rows = tuple(FittedRow(unit="MHz", **clock._asdict()) for clock in clocks)
+    return report.model_copy(update={"fitted": (*rows, *report.fitted)}), fitted
 
 
 def calibrate_classes(machine: Machine, traces: Sequence[Trace]) -> tuple[Calibration, Machine]:
@@ -341,50 +344,7 @@ def calibrate_classes(machine: Machine, traces: Sequence[Trace]) -> tuple[Calibr
         fitted=tuple(rows),
         open=tuple(left),
     )
-    return report, _rewritten(machine, rows, f"middle of {report.phases} op records of ggml-hexagon")
-
-
-def calibrate_bench(machine: Machine, logs: Sequence[dict[str, Measure]]) -> tuple[Calibration, Machine]:
-    """Fit the overheads of ``machine`` to logs of the kit's micro-benchmarks; returns what was learnt, and the machine.
-
-    Numbers are the middle of the rounds, and their interval is all that any round took.
-    """
-    known = dict(machine.quantities())
-    found = said(logs)
-    rows, left, unseen = [], [], []
-    for one in found:
-        quantity = known[one.name]
-        if one.refused:
-            left.append(OpenRow(name=one.name, matters=True, reason=one.refused, run=_tells(one.name)))
-            continue
-        rows.append(
-            FittedRow(
-                name=one.name,
-                unit=quantity.unit,
-                before=float(quantity.exact),
-                value=one.value,
-                low=one.low,
-                high=one.high,
-            )
-        )
-        for k, value in enumerate(one.each):
-            others = one.each[:k] + one.each[k + 1 :]
-            if others and value:
-                unseen.append(abs(float(np.median(others)) / value - 1))
-    left += [
-        OpenRow(name=name, matters=True, reason=why, run=_tells(name)) for name, why in WHY_NOT.items() if name in known
-    ]
-    report = Calibration(
-        machine=machine.name,
-        phases=len(found),
-        runs=len(logs),
-        before=float(np.median([abs(row.before / row.value - 1) for row in rows if row.value])) if rows else 0.0,
-        spread=float(np.median([(row.high - row.low) / 2 / row.value for row in rows if row.value])) if rows else 0.0,
-        unseen=float(np.median(unseen)) if unseen else 0.0,
-        fitted=tuple(rows),
-        open=tuple(left),
-    )
-    return report, _rewritten(machine, rows, f"the kit's micro-benchmarks, {len(logs)} logs, middle of their rounds")
+    return report, rewritten(machine, rows, f"middle of {report.phases} op records of ggml-hexagon")
 
 
 def durations_of(found: Calibration) -> Durations:

@@ -15,8 +15,9 @@ from measured import rerun, written
 from hexloom import InvalidInputError, Workload, compare, load_hw, read_trace, solve
 from hexloom.cli import main
 from hexloom.optimizer.schedule import schedule_hash
+from hexloom.optimizer.traces.bench_fit import calibrate_bench
 from hexloom.optimizer.traces.bench_log import is_bench_log, read_bench_log
-from hexloom.optimizer.traces.calibrate import calibrate_bench
+from hexloom.optimizer.traces.calibrate import calibrate
 from hexloom.optimizer.traces.domains import Domain, offsets
 
 if TYPE_CHECKING:
@@ -127,6 +128,22 @@ def test_wrong_clocks_are_told(plan: Schedule, tmp_path: Path) -> None:
         data["workers"][number]["clock"] = clock
         with pytest.raises(InvalidInputError, match=said):
             read_trace(_write(tmp_path / "bad.json", json.dumps(data)))
+
+
+def test_a_fit_is_made_at_the_clocks_that_traces_state(plan: Schedule, tmp_path: Path) -> None:
+    """A trace in cycles at another clock says how fast the core ran; its costs in cycles stay what they are."""
+    base, work = load_hw("hexagon-v79"), Workload.from_data(WORK)
+    runs = [read_trace(_write(tmp_path / "own.json", on_own_clock(written(plan, [rerun(plan)]), zero=0)))]
+    found, fitted = calibrate(base, [(work, plan, runs)])
+    rows = {row.name: (row.before, row.value) for row in found.fitted}
+    assert rows["clocks.hmx_mhz"] == (2126.0, 1063.0) and "clocks.core_mhz" not in rows
+    assert fitted.clocks.hmx_mhz.source == "stated by 1 traces" and fitted.clocks.core_mhz == base.clocks.core_mhz
+    cycles = read_trace(_write(tmp_path / "cycles.json", written(plan, [rerun(plan)], khz=1_900_000)))
+    found, fitted = calibrate(base, [(work, plan, [cycles])])
+    assert {row.name: row.value for row in found.fitted}["clocks.core_mhz"] == 1900.0
+    other = read_trace(_write(tmp_path / "other.json", written(plan, [rerun(plan)], khz=2_100_000)))
+    with pytest.raises(InvalidInputError, match=r"core clocks from 1,900\.0 to 2,100\.0 MHz"):
+        calibrate(base, [(work, plan, [cycles, other])])
 
 
 # --- of which plan
