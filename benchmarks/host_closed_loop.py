@@ -152,7 +152,7 @@ def first_machine(base: Machine) -> tuple[Machine, plans.Units]:
 
 def prepared(count: int) -> tuple[Machine, dict[str, list[Job]]]:
     """Return a machine for this host from a quick calibration, and all jobs: points, tests, and plans of workloads."""
-    guess, units = first_machine(load_hw(ROOT / "examples" / "host_closed_loop" / "host.yaml"))
+    guess, units = first_machine(load_hw(ROOT / "examples" / "host_closed_loop" / "machine" / "host.yaml"))
     like = plans.first_plan(guess)
     shapes = {**plans.solo_points(units), **plans.pair_points(units, plans.RATIOS, "pair")}
     points = [plans.point_job(name, tasks, guess, like) for name, tasks in shapes.items()]

@@ -48,14 +48,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="which workload")
     args = parser.parse_args()
     console = Console(highlight=False, soft_wrap=True)
-    guess = with_classes(load_hw(HERE / "host.yaml"), dict.fromkeys(CLASSES, 10.0))
+    guess = with_classes(load_hw(HERE / "machine" / "host.yaml"), dict.fromkeys(CLASSES, 10.0))
     like = first_plan(guess)
     with Session([point_job(name, tasks, guess, like) for name, tasks in first_look().items()]) as session:
         unit_us = {}
         for job, name in zip(session.of, CLASSES, strict=True):
             spans = [row[5] - row[4] for one in session.run(job.name, 5)[1:] for row in one.rows if row[3] == 2]
             unit_us[name] = median(spans) / 16_000
-    units, guess = Units(unit_us), with_classes(load_hw(HERE / "host.yaml"), unit_us)
+    units, guess = Units(unit_us), with_classes(load_hw(HERE / "machine" / "host.yaml"), unit_us)
     shapes = {**solo_points(units), **pair_points(units, RATIOS, "pair")}
     points = [point_job(name, tasks, guess, like) for name, tasks in shapes.items()]
     with Session(points) as session:

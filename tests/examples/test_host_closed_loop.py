@@ -41,7 +41,9 @@ class Host:
     def __init__(
         self, loop: Any, near: bool = True, clean: float = 1.0, noise: float = 0.003, secret: float = 1.0
     ) -> None:
-        base = loop.plans.with_classes(loop.load_hw(ROOT / "examples" / "host_closed_loop" / "host.yaml"), UNIT_US)
+        base = loop.plans.with_classes(
+            loop.load_hw(ROOT / "examples" / "host_closed_loop" / "machine" / "host.yaml"), UNIT_US
+        )
         factors = {}
         for name in base.interference:
             factors[f"interference.{name}"] = SLOWED.get(name.partition(" beside ")[2], 0.85)
@@ -175,7 +177,9 @@ def test_what_counts_as_clean(loop: Any) -> None:
 def test_the_program_runs_plans_on_this_host(loop: Any) -> None:
     """Threads, probes and records; nothing is said of times, which are the machine's."""
     session = sys.modules["session"]
-    guess = loop.plans.with_classes(loop.load_hw(ROOT / "examples" / "host_closed_loop" / "host.yaml"), UNIT_US)
+    guess = loop.plans.with_classes(
+        loop.load_hw(ROOT / "examples" / "host_closed_loop" / "machine" / "host.yaml"), UNIT_US
+    )
     tasks = {"a": [loop.plans.op("x", "gemm", 5)], "b": [loop.plans.op("y", "add", 5, [])]}
     job = loop.plans.point_job("pair", tasks, guess, loop.plans.first_plan(guess))
     with session.Session([job]) as running:
