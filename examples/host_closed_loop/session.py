@@ -26,7 +26,7 @@ CLASSES = ("gemm", "gemm_stream", "add", "norm", "copy")
 MATRIX, VECTOR = CLASSES[:2], CLASSES[2:]
 
 NEAR_PS = 120_000
-"""A hand-over that takes less is one between cores that lie near each other: 24 to 106 ns were seen, else 140 to 180."""
+"""A hand-over that takes less is one between cores that lie near: 24 to 106 ns were seen, else 140 to 180."""
 
 LOST_NS, LOST_PART = 60_000, 0.01
 """A thread that was kept from its core for more than both is not clean."""
