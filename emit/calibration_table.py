@@ -40,6 +40,22 @@ def calibration_table(found: Calibration) -> Iterator[Text]:
     if refused:
         rows = [[row.name, row.reason, row.run] for row in refused]
         yield columns(["not fitted", "why", "what would tell it"], rows, left=3)
+    if found.pairs:
+        rows = [
+            [
+                f"{row.victim} beside {row.cause}",
+                f"{row.speed:.3f}",
+                f"{row.low:.3f} to {row.high:.3f}",
+                f"{row.runs} at {row.ratios} ratios",
+                f"{row.residual:.1%}",
+                f"{row.unseen:.1%}",
+                f"{row.without:.1%}",
+                row.refused,
+            ]
+            for row in found.pairs
+        ]
+        head = ["side by side", "speed", "95 % interval", "ops", "error", "unseen ratio", "if none", "refused"]
+        yield columns(head, rows, left=1)
     others = len(found.open) - len(refused)
     if others:
         yield Text(f"{others} more numbers play no part in these runs; --json names them", style="dim")

@@ -14,7 +14,7 @@ from hexloom.emit.trace_table import columns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexloom.optimizer.traces.comparison import Comparison, Pair
+    from hexloom.optimizer.traces.comparison import ClockRow, Comparison, Pair
 
 MOST_STAGES, MOST_BUBBLES, MOST_NAMED = 16, 16, 6
 PARTS = ("saved_entries", "overlap_within_tasks", "overlap_between_tasks", "contention_cost", "tail")
@@ -26,7 +26,11 @@ def comparison_table(found: Comparison, source: str) -> Iterator[Text]:
     yield Text(f"{clean(found.name, 80)} against {clean(source, 80)} ({found.form})", style="bold")
     for finding in found.warnings:
         yield Text(f"warning: {finding.text}", style="yellow")
+    if found.other_plan:
+        yield Text(f"warning: {found.other_plan}", style="yellow")
     yield from _matching(found)
+    for clock in found.clocks:
+        yield Text(_clock(clock))
     if found.clock_text:
         yield Text(f"clock     {found.clock_text}")
     at = _Times(found)
@@ -46,6 +50,22 @@ def comparison_table(found: Comparison, source: str) -> Iterator[Text]:
         first, second = inversion.example
         pairs = f"{inversion.pairs:,} pair{'s' if inversion.pairs > 1 else ''}"
         yield Text(f"order     {inversion.engine}: {pairs} began the other way round, as {first} after {second}")
+
+
+def _clock(clock: ClockRow) -> str:
+    """Return a clock of the trace in words."""
+    parts = [f"clock     {clock.domain}"]
+    if clock.mhz is not None:
+        parts.append(f"at {clock.mhz:,.1f} MHz")
+    if clock.mhz is not None and clock.machine_mhz is not None:
+        parts.append(f"(machine file {clock.machine_mhz:,.1f}, {clock.mhz / clock.machine_mhz - 1:+.1%})")
+    if clock.offset_us is not None:
+        bounds = ["-" if us is None else f"{us:,.3f}" for us in (clock.low_us, clock.high_us)]
+        known = f"the orders of the plan leave {bounds[0]} to {bounds[1]}"
+        if clock.low_us is None and clock.high_us is None:
+            known = "no order of the plan says how it lies to the others"
+        parts.append(f"moved by {clock.offset_us:,.3f} us; {known}")
+    return " ".join(parts)
 
 
 class _Times:

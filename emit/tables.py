@@ -7,7 +7,6 @@ awaited by the same tasks share one event.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zlib
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from hexloom.emit.buffer_map import buffer_map
 from hexloom.emit.orders import Orders
 from hexloom.emit.records import NONE
 from hexloom.optimizer.kernels.engines import HMX, HVX
+from hexloom.optimizer.schedule import schedule_hash
 
 if TYPE_CHECKING:
     from hexloom.emit.orders import Action
@@ -203,15 +203,6 @@ class Tables:
         header = replace(blank, header_crc32=zlib.crc32(records.HEADER.pack(blank)))
         tables = replace(self, header=header)
         return replace(tables, header=replace(header, crc32=tables.checksum()))
-
-
-def schedule_hash(schedule: Schedule) -> int:
-    """Return the first eight bytes of the SHA-256 of plan and problem; in hexadecimal it begins like the digest.
-
-    What has its default value is left out, so that a later version with more fields gives the same hash.
-    """
-    text = "\n".join(part.model_dump_json(exclude_defaults=True) for part in (schedule.plan, schedule.problem))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def target_arch(machine: str | None) -> int:

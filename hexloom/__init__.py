@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from hexloom.optimizer.periodic.solve import solve_periodic
     from hexloom.optimizer.pipeline.decide import check_pipeline
     from hexloom.optimizer.pipeline.model import Pipeline
+    from hexloom.optimizer.robust.choose import Scatter, monte_carlo
+    from hexloom.optimizer.robust.durations import Durations
+    from hexloom.optimizer.robust.report import Robustness
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result, solve
     from hexloom.optimizer.traces.compare import compare
@@ -34,6 +37,7 @@ __version__ = version("hexloom")
 __all__ = [
     "Buffer",
     "Comparison",
+    "Durations",
     "HexloomError",
     "InvalidInputError",
     "Machine",
@@ -42,6 +46,8 @@ __all__ = [
     "Pipeline",
     "Problem",
     "Result",
+    "Robustness",
+    "Scatter",
     "Schedule",
     "Trace",
     "TraceSummary",
@@ -56,6 +62,7 @@ __all__ = [
     "compare",
     "list_hw",
     "load_hw",
+    "monte_carlo",
     "pack",
     "read_trace",
     "solve",
@@ -68,6 +75,7 @@ __all__ = [
 _HOMES = {
     "Buffer": "hexloom.formulations.problem",
     "Comparison": "hexloom.optimizer.traces.comparison",
+    "Durations": "hexloom.optimizer.robust.durations",
     "HexloomError": "hexloom.optimizer.errors",
     "InvalidInputError": "hexloom.optimizer.errors",
     "Machine": "hexloom.hwmodels",
@@ -76,6 +84,8 @@ _HOMES = {
     "Pipeline": "hexloom.optimizer.pipeline.model",
     "Problem": "hexloom.formulations.problem",
     "Result": "hexloom.optimizer.solve",
+    "Robustness": "hexloom.optimizer.robust.report",
+    "Scatter": "hexloom.optimizer.robust.choose",
     "Schedule": "hexloom.optimizer.schedule",
     "Trace": "hexloom.optimizer.traces.trace",
     "TraceSummary": "hexloom.optimizer.traces.summary",
@@ -89,6 +99,7 @@ _HOMES = {
     "compare": "hexloom.optimizer.traces.compare",
     "list_hw": "hexloom.hwmodels",
     "load_hw": "hexloom.hwmodels",
+    "monte_carlo": "hexloom.optimizer.robust.choose",
     "pack": "hexloom.optimizer.pack",
     "read_trace": "hexloom.optimizer.traces.importer",
     "solve": "hexloom.optimizer.solve",

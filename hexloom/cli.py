@@ -132,15 +132,20 @@ def solve_command(
     prove_twice: Annotated[
         bool, typer.Option("--prove-twice", help="Prove once more what a search proves, with other settings.")
     ] = False,
+    robust: Annotated[
+        str | None, typer.Option(help="How durations scatter: 10%, or a file of hexloom.durations/1.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
     """Find a schedule, prove how far it can be from the best, check it, and write it."""
     from rich.console import Console
 
+    from hexloom.emit.robustness_table import robustness_numbers, robustness_table, robustness_texts
     from hexloom.emit.summary import result_numbers, short, summary
     from hexloom.emit.what_if_table import what_if_table
     from hexloom.formulations.problem import Problem
+    from hexloom.optimizer.robust.durations import Durations
     from hexloom.optimizer.solve import solve
     from hexloom.optimizer.what_if import what_if
     from hexloom.optimizer.workload import Workload
@@ -153,9 +158,10 @@ def solve_command(
         raise InvalidInputError(f"--hw {hw!r}: {source} is a problem in ticks, which needs no machine; drop it")
     if out is not None and not to_stdout:
         check_folder(out)
-    flat_only = ask_what_if or prove_twice
+    durations = None if robust is None else Durations.of(robust)
+    flat_only = ask_what_if or prove_twice or durations is not None
     if flat_only and formulation == "periodic":
-        raise InvalidInputError("--what-if and --prove-twice are for --formulation flat; drop one of them")
+        raise InvalidInputError("--what-if, --prove-twice and --robust are for --formulation flat; drop one of them")
     why, not_loops = (
         (None, None) if flat_only and formulation == "auto" else why_loops(work, hw, formulation, contention)
     )
@@ -183,6 +189,7 @@ def solve_command(
             seed=seed,
             on_progress=None if quiet else progress,
             prove_twice=prove_twice,
+            robust=durations,
         )
     except TooManyOpsError as error:
         raise InvalidInputError(f"{error}" + (f"; not as loops: {not_loops}" if not_loops else "")) from None
@@ -190,7 +197,7 @@ def solve_command(
     files: dict[str, str] = {}
     if schedule is not None and out is not None and not to_stdout:
         try:
-            files = _write_files(schedule, out)
+            files = _write_files(schedule, out, robustness_texts(result.robustness))
         except KeyboardInterrupt:
             return say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
     if schedule is None and out is not None and not to_stdout:
@@ -209,12 +216,15 @@ def solve_command(
             files |= write_texts(out, more_files)
     if as_json and not to_stdout:
         more = {} if points is None else {"what_if": points.model_dump(mode="json")}
+        more |= robustness_numbers(result.robustness)
         print(json.dumps(result_numbers(result, files) | more, indent=1))
     else:
         console = Console(stderr=to_stdout or schedule is None, highlight=False, soft_wrap=True)
         console.print(summary(result, files))
         if points is not None:
             console.print(what_if_table(points))
+        if result.robustness is not None:
+            console.print(robustness_table(result.robustness))
     return _code_of(result)
 
 
@@ -237,7 +247,7 @@ def _code_of(result: Result) -> int:
     return {"INFEASIBLE": INFEASIBLE, "LIMIT": NO_PLAN}.get(result.status, DONE)
 
 
-def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
+def _write_files(schedule: Schedule, folder: Path, more: dict[str, str]) -> dict[str, str]:
     from hexloom.emit.files import table_texts, write_texts
     from hexloom.emit.gantt import gantt_svg
     from hexloom.emit.report import report_html
@@ -250,7 +260,7 @@ def _write_files(schedule: Schedule, folder: Path) -> dict[str, str]:
         "gantt.svg": gantt_svg(schedule),
         REPORT: report_html(schedule),
     }
-    return write_texts(folder, texts | table_texts(schedule))
+    return write_texts(folder, texts | more | table_texts(schedule))
 
 
 @app.command("check")

@@ -18,12 +18,13 @@ from hexloom.hwmodels import MachineFileError, load_hw
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.schedule import write_whole
 from hexloom.optimizer.traces.compare import compare
-from hexloom.optimizer.traces.floors import Floors
+from hexloom.optimizer.traces.floors import Floors, task_of
 from hexloom.optimizer.traces.importer import Format, read_trace
 from hexloom.optimizer.traces.numbers import decimal, scaled
 from hexloom.optimizer.traces.summary import summarize
+from hexloom.optimizer.tune.search import tune
 from hexloom.schedules import load_schedule
-from hexloom.talk import CHECK_FAILED, DONE, check_folder, say, tell
+from hexloom.talk import CHECK_FAILED, DONE, check_folder, say, seconds, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.traces.floors import FloorRow
+    from hexloom.optimizer.traces.summary import OpRow, TraceSummary
     from hexloom.optimizer.traces.trace import Trace
+    from hexloom.optimizer.tune.report import Tuned
 
 SAID_EVERY_S = 2.0
 WORTH_SAYING = 1 << 26
@@ -49,6 +52,10 @@ def compare_command(
     hw: Annotated[str | None, typer.Option(help="Machine name or file, to say what each op takes at least.")] = None,
     top: Annotated[int, typer.Option(min=0, help="How many ops get a screen of their own, the longest first.")] = 3,
     mhz: Annotated[str | None, typer.Option(help="Clock of a trace in cycles that does not state one.")] = None,
+    tuned: Annotated[
+        str | None,
+        typer.Option("--tune", help="With --hw: tune the shown matmuls for this long each, such as 5s, and say it."),
+    ] = None,
     fail_above: Annotated[
         str | None, typer.Option(help="End with code 4 when the makespan is off by more than this: 10%.")
     ] = None,
@@ -67,14 +74,19 @@ def compare_command(
     limit = None if fail_above is None else _part(fail_above)
     if len(files) == 1 and (limit is not None or out is not None):
         raise InvalidInputError("--fail-above and --out compare with a schedule: give SCHEDULE and TRACE")
+    if tuned is not None and (hw is None or len(files) == 2):
+        raise InvalidInputError("--tune is for a trace alone, and needs the machine: give --hw and no schedule")
+    limit_s = None if tuned is None else seconds(tuned)
     if out is not None:
         check_folder(out)
     schedule = load_schedule(files[0]) if len(files) == 2 else None
     trace = _trace(files[-1], form, unit, partial=partial, quiet=quiet)
+    if not len(trace) and not trace.totals:
+        raise InvalidInputError(f"{files[-1]}: there is no event in it, so it says nothing; record the run again")
     if mhz is not None:
         trace.khz = _khz(mhz, trace)
     if schedule is None:
-        return _alone(trace, str(files[-1]), hw, top, as_json=as_json)
+        return _alone(trace, str(files[-1]), hw, top, limit_s, as_json=as_json)
     return _held_against(schedule, trace, str(files[-1]), hw, limit, out, as_json=as_json)
 
 
@@ -157,7 +169,35 @@ def _teller() -> Callable[[int, int], None]:
     return progress
 
 
-def _alone(trace: Trace, source: str, hw: str | None, top: int, *, as_json: bool) -> int:
+def _tuned(summary: TraceSummary, machine: Machine, top: int, limit_s: float) -> dict[int, Tuned]:
+    """Return what tuning makes of the longest ops that can be tuned; ops of one shape are tuned once."""
+    found: dict[int, Tuned] = {}
+    known: dict[str, Tuned | None] = {}
+    for k in sorted(range(len(summary.ops)), key=lambda k: (-summary.ops[k].span_ticks, k))[:top]:
+        task = task_of(summary.ops[k].name, summary.ops[k].detail)
+        if task is None or task["kernel"] != "matmul_w4a16":
+            continue
+        shape = str(task)
+        if shape not in known:
+            m, inner, n, weights = (task[key] for key in ("m", "k", "n", "weight_type"))
+            known[shape] = tune("matmul_w4a16", m, inner, n, weights, machine, time_limit_s=limit_s, seed=0).tuned
+        report = known[shape]
+        if report is not None:
+            found[k] = report
+    return found
+
+
+def _in_words(op: OpRow, report: Tuned) -> str:
+    """Return in one line what tuning changes."""
+    saves = "" if report.existing_us is None else f" instead of {report.existing_us:,.1f}"
+    loop = "" if report.loop_us is None else f"; with the loop of today {report.loop_us:,.1f}"
+    return (
+        f"tuned {op.name} {report.m} x {report.k} x {report.n}: {report.makespan_us:,.1f} us{saves} as predicted{loop}"
+        f"; bound by {report.bound_by}"
+    )
+
+
+def _alone(trace: Trace, source: str, hw: str | None, top: int, tune_s: float | None, *, as_json: bool) -> int:
     """Print what a trace says by itself."""
     floors = None if hw is None else Floors(load_hw(hw))
     summary = summarize(trace)
@@ -167,12 +207,19 @@ def _alone(trace: Trace, source: str, hw: str | None, top: int, *, as_json: bool
             floor = floors.of(op.name, op.detail)
             if floor is not None:
                 found[k] = floor
+    reports = {} if floors is None or tune_s is None else _tuned(summary, floors.machine, top, tune_s)
     if as_json:
         data: dict[str, Any] = summary.model_dump(mode="json", by_alias=True)
         data["floors"] = [{"op": k, **floor.model_dump(mode="json")} for k, floor in found.items()]
+        if tune_s is not None:
+            data["tuned"] = [
+                {"op": k, **report.model_dump(mode="json", by_alias=True)} for k, report in reports.items()
+            ]
         sys.stdout.write(json.dumps(data, indent=1) + "\n")
         return DONE
     console = Console(highlight=False, soft_wrap=True)
     for part in trace_table(summary, found, top, source):
         console.print(part)
+    for k, report in reports.items():
+        console.print(_in_words(summary.ops[k], report))
     return DONE

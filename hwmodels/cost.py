@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from hexloom.hwmodels.errors import MachineFileError, did_you_mean
-from hexloom.hwmodels.sections import Overheads, Rates
+from hexloom.hwmodels.sections import BESIDE, FIXED, PER_UNIT, Overheads, Rates
 
 if TYPE_CHECKING:
     from hexloom.hwmodels.machine import Machine
@@ -314,6 +314,34 @@ def _pieces(total: int, limit: int) -> list[int]:
     return [limit] * full + ([rest] if rest else [])
 
 
+def class_us(machine: Machine, op_class: str, work: int) -> Fraction:
+    """
+    Return the time of an op of a class alone on the machine: what any such op takes, and its units of work.
+
+    Raises
+    ------
+    MachineFileError
+        If the machine file says no time per unit of this class.
+    """
+    _at_least("work", work, 1)
+    each = machine.classes.get(op_class + PER_UNIT)
+    if each is None:
+        known = sorted(name.removesuffix(PER_UNIT) for name in machine.classes if name.endswith(PER_UNIT))
+        raise MachineFileError(
+            f"machine {machine.name!r} has no value for classes.{op_class}{PER_UNIT}{did_you_mean(op_class, known)}; "
+            f"known classes: {', '.join(known) or 'none'}"
+        )
+    fixed = machine.classes.get(op_class + FIXED)
+    return (Fraction(0) if fixed is None else _in_us(machine, fixed, fixed.exact)) + _in_us(
+        machine, each, each.exact * work
+    )
+
+
+def interference(machine: Machine) -> dict[tuple[str, str], Fraction]:
+    """Return the speed that is left to an op of the first class beside one of the second, where the file says it."""
+    return {(name.partition(BESIDE)[0], name.partition(BESIDE)[2]): q.exact for name, q in machine.interference.items()}
+
+
 def _rate_us(machine: Machine, rate_name: str, count: int) -> Fraction:
     quantity: Quantity | None = getattr(machine.rates, rate_name)
     if quantity is None:
@@ -321,7 +349,13 @@ def _rate_us(machine: Machine, rate_name: str, count: int) -> Fraction:
             f"machine {machine.name!r} has no value for rates.{rate_name}: the engine cannot do this, or"
             " nothing is known; choose another machine or set the rate in a machine file"
         )
-    cost = quantity.exact * count
+    return _in_us(machine, quantity, quantity.exact * count)
+
+
+def _in_us(machine: Machine, quantity: Quantity, cost: Fraction) -> Fraction:
+    """Return a cost in the unit of ``quantity`` in microseconds."""
+    if quantity.unit == "us":
+        return cost
     if quantity.clock == "hmx_cycles":
         return cost / machine.hmx_mhz
     if quantity.clock == "core_cycles":

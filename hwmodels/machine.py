@@ -16,8 +16,12 @@ from hexloom.hwmodels.errors import MachineFileError, did_you_mean
 from hexloom.hwmodels.plain_data import PlainLoader, extent_fault, unreadable
 from hexloom.hwmodels.quantity import exact, format_bytes
 from hexloom.hwmodels.sections import (
+    BESIDE,
+    FIXED,
     L2,
+    PER_UNIT,
     Behaviour,
+    ClassCost,
     Clocks,
     Ddr,
     Dma,
@@ -25,6 +29,7 @@ from hexloom.hwmodels.sections import (
     Overheads,
     Quantity,
     Rates,
+    Ratio,
     Section,
     Vtcm,
     plain,
@@ -44,7 +49,8 @@ class Machine(BaseModel):
     One machine: what it has, how fast it is, and how sure that is.
 
     Every number is a :class:`Quantity` under a dotted name such as ``dma.row_ns``; the properties give the
-    counts and sizes as plain integers.
+    counts and sizes as plain integers. ``classes`` are costs of ops of a class (``scan.fixed``, ``scan.per_unit``) and
+    ``interference`` the speed that is left to an op of a class beside one of another (``scan beside matmul``).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -63,6 +69,22 @@ class Machine(BaseModel):
     rates: Rates
     overheads: Overheads
     behaviour: Behaviour
+    # Measured for a machine, by names of one's own; left out where there are none, so that digests stay what they were.
+    classes: dict[str, ClassCost] = Field(default_factory=dict, exclude_if=lambda found: not found)
+    interference: dict[str, Ratio] = Field(default_factory=dict, exclude_if=lambda found: not found)
+
+    @model_validator(mode="after")
+    def _names_say_what_they_are(self) -> Machine:
+        for name in self.classes:
+            if not name.endswith((FIXED, PER_UNIT)) or name in (FIXED, PER_UNIT):
+                raise ValueError(f"classes: {name!r} is none: write a class and {FIXED!r} or {PER_UNIT!r} after it")
+        for name, factor in self.interference.items():
+            victim, beside, cause = name.partition(BESIDE)
+            if not (victim and beside and cause):
+                raise ValueError(f"interference: {name!r} is none: write it as 'scan{BESIDE}matmul', victim first")
+            if factor.value > 1:
+                raise ValueError(f"interference: {name!r} is {factor.value}, above 1: it is the speed that is left")
+        return self
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Machine:
@@ -83,6 +105,11 @@ class Machine(BaseModel):
                 " every context needs a thread"
             )
         return self
+
+    def __hash__(self) -> int:
+        """Return a hash of the numbers; names of one's own are in mappings, which have none by themselves."""
+        own = (*self.classes.items(), *self.interference.items())
+        return hash((self.name, self.clocks, self.dma, self.l2, self.ddr, self.rates, self.overheads, own))
 
     @property
     def available_vtcm_bytes(self) -> int:
@@ -189,6 +216,9 @@ class Machine(BaseModel):
             if isinstance(section, Section):
                 for key in type(section).model_fields:
                     yield section_name, key, getattr(section, key)
+            elif isinstance(section, dict):
+                for key, value in section.items():
+                    yield section_name, key, value
 
 
 def _replaced(what: str, old: Quantity, wanted: str | int | float | Fraction) -> dict[str, Any]:

@@ -145,6 +145,11 @@ class _Expect:
         return quantity
 
 
+def _class_cost(quantity: Quantity) -> Quantity:
+    """Check that a cost of a class is a time, or one for each unit of work."""
+    return (_OVERHEAD if quantity.unit == "us" else _PER_UNIT)(quantity)
+
+
 _PLAIN: tuple[Clock | None, ...] = (None,)
 _CYCLES: tuple[Clock | None, ...] = ("core_cycles", "hmx_cycles")
 
@@ -155,10 +160,20 @@ Bits = Annotated[Quantity, AfterValidator(_Expect(("bit", _PLAIN), whole=True))]
 Size = Annotated[Quantity, AfterValidator(_Expect(("B", _PLAIN), whole=True))]
 SizeOrZero = Annotated[Quantity, AfterValidator(_Expect(("B", _PLAIN), whole=True, above_zero=False))]
 RowTime = Annotated[Quantity, AfterValidator(_Expect(("ns", ("ns", "core_cycles")), above_zero=False))]
-Overhead = Annotated[Quantity, AfterValidator(_Expect(("us", ("core_cycles", "hmx_cycles", "ns")), above_zero=False))]
+_OVERHEAD = _Expect(("us", ("core_cycles", "hmx_cycles", "ns")), above_zero=False)
+_PER_UNIT = _Expect(("cycles/unit", _CYCLES), ("ns/unit", ("ns",)))
+Overhead = Annotated[Quantity, AfterValidator(_OVERHEAD)]
 PerMac = Annotated[Quantity, AfterValidator(_Expect(("cycles/MAC", _CYCLES), ("ns/MAC", ("ns",))))]
 PerTile = Annotated[Quantity, AfterValidator(_Expect(("cycles/tile", _CYCLES), ("ns/tile", ("ns",))))]
 PerElement = Annotated[Quantity, AfterValidator(_Expect(("cycles/element", _CYCLES), ("ns/element", ("ns",))))]
+Ratio = Annotated[Quantity, AfterValidator(_Expect(("ratio", _PLAIN)))]
+ClassCost = Annotated[Quantity, AfterValidator(_class_cost)]
+
+BESIDE = " beside "
+"""Between victim and cause in the name of an interference."""
+
+FIXED, PER_UNIT = ".fixed", ".per_unit"
+"""What the name of a class ends with: time of any op of it, and time for each unit of its work."""
 
 
 class Section(BaseModel):

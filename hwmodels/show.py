@@ -38,6 +38,8 @@ def machine_rows(machine: Machine) -> list[dict[str, str]]:
                     if isinstance(value, Quantity)
                     else _row(section_name, key, "-" if value is None else str(value))
                 )
+        elif isinstance(section, dict):
+            rows += [_quantity_row(section_name, key, quantity) for key, quantity in section.items()]
     return rows
 
 

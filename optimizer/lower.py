@@ -22,7 +22,6 @@ from hexloom.formulations.problem import (
     Buffer,
     Channel,
     Dma,
-    Interference,
     Mode,
     Op,
     Pool,
@@ -41,6 +40,7 @@ from hexloom.optimizer.draft import check_count, in_class
 from hexloom.optimizer.drains import check_part_names, in_parts, parts_of
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.hazard_orders import in_order
+from hexloom.optimizer.interference import interference_of
 from hexloom.optimizer.kernels import Explicit
 from hexloom.optimizer.kernels.engines import DMA, DMA_QUEUE, HMX, HVX
 from hexloom.optimizer.kernels.spec import explain
@@ -181,7 +181,7 @@ def _lowered(workload: Workload, machine: Machine, rule: Rule) -> Lowered:
             for name, mb_s in capacity.items()
             if name in units
         ),
-        interference=_interference(workload, ops),
+        interference=interference_of(workload, machine, ops),
         ops=tuple(ops),
         precedences=tuple(precedences),
         buffers=tuple(buffers),
@@ -377,19 +377,6 @@ def _capacity(workload: Workload, machine: Machine) -> dict[str, Fraction]:
     """Return the capacity of every channel in MB/s, the machine's first."""
     capacity = {name: Fraction(mb_s) for name, mb_s in cost.channel_mb_s(machine).items()}
     return capacity | {channel.name: channel.rate_gb_s * 1000 for channel in workload.channels}
-
-
-def _interference(workload: Workload, ops: list[Op]) -> tuple[Interference, ...]:
-    """Return the factors between classes; a class that no op has would be read and forgotten."""
-    classes = sorted({mode.op_class for op in ops for mode in op.modes} - {""})
-    for factor in workload.interference:
-        for name in (factor.victim, factor.cause):
-            if name not in classes:
-                raise InvalidInputError(
-                    f"interference: no op is of class {name!r}{did_you_mean(name, classes)}; "
-                    f"known: {', '.join(classes) or 'none'}"
-                )
-    return tuple(Interference(victim=f.victim, cause=f.cause, factor=str(f.factor)) for f in workload.interference)
 
 
 def loops_of(problem: Problem) -> tuple[TaskLoop, ...]:

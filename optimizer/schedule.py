@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import tempfile
 from fractions import Fraction
@@ -224,6 +225,15 @@ def op_rows(problem: Problem, timeline: ExactTimeline) -> tuple[OpRow, ...]:
             )
         )
     return tuple(rows)
+
+
+def schedule_hash(schedule: Schedule) -> int:
+    """Return the first eight bytes of the SHA-256 of plan and problem; in hexadecimal it begins like the digest.
+
+    What has its default value is left out, so that a later version with more fields gives the same hash.
+    """
+    text = "\n".join(part.model_dump_json(exclude_defaults=True) for part in (schedule.plan, schedule.problem))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -10,6 +10,8 @@ from hexloom.optimizer.infeasibility import Infeasibility
 from hexloom.optimizer.measured import Measured
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.pipeline.model import Pipeline
+from hexloom.optimizer.robust.durations import Durations
+from hexloom.optimizer.robust.report import Robustness
 from hexloom.optimizer.schedule import Schedule
 from hexloom.optimizer.traces.comparison import Comparison
 from hexloom.optimizer.traces.summary import TraceSummary
@@ -26,6 +28,8 @@ FILES: dict[str, type[BaseModel]] = {
     "periodic_schedule": PeriodicSchedule,
     "infeasibility": Infeasibility,
     "what_if": WhatIf,
+    "durations": Durations,
+    "robustness": Robustness,
     "pipeline": Pipeline,
     "trace": Measured,
     "comparison": Comparison,

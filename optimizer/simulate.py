@@ -70,7 +70,7 @@ def simulate(problem: Problem, plan: Plan, rule: Rule = "none", *, exact: bool =
         When the plan never ends: queues and waits block each other. The message names the blocked ops.
     """
     if exact or not slows(rule):
-        return cast("ExactTimeline", _Run(problem, plan, Sharing(problem, rule)).run())
+        return cast("ExactTimeline", Run(problem, plan, Sharing(problem, rule)).run())
     close = simulate_fast(problem, plan, Sharing(problem, rule, exact=False))
     times = {
         name: OpTimes(*(whole(Fraction(getattr(t, f))) for f in OpTimes.__slots__)) for name, t in close.times.items()
@@ -80,10 +80,12 @@ def simulate(problem: Problem, plan: Plan, rule: Rule = "none", *, exact: bool =
 
 def simulate_fast(problem: Problem, plan: Plan, sharing: Sharing) -> Timeline[float]:
     """Return the timeline in the numbers of ``sharing``: what a search that asks a thousand times can afford."""
-    return cast("Timeline[float]", _Run(problem, plan, sharing).run())
+    return cast("Timeline[float]", Run(problem, plan, sharing).run())
 
 
-class _Run:
+class Run:
+    """One run of a plan, event by event; `hexloom.optimizer.robust.replay` runs the same plan again and again."""
+
     def __init__(self, problem: Problem, plan: Plan, sharing: Sharing) -> None:
         self.problem = problem
         index = problem.op_index
@@ -137,6 +139,18 @@ class _Run:
         self.now: Number = problem.entry_ticks
 
     def run(self) -> Timeline[Any]:
+        """Return the times of all ops.
+
+        Raises
+        ------
+        PlanError
+            When the plan never ends.
+        """
+        self.go()
+        return self._timeline()
+
+    def go(self) -> None:
+        """Let everything happen that the plan lets happen."""
         for q in range(len(self.queues)):
             self._reach(q)
         for i, mode in enumerate(self.modes):
@@ -153,7 +167,6 @@ class _Run:
                 _, kind, i, q, pipe = heapq.heappop(self.events)
                 self._happen(kind, i, q, pipe)
             self._start_transfers()
-        return self._timeline()
 
     def _push(self, delay: Number, kind: int, i: int, q: int = -1, pipe: str = "") -> None:
         heapq.heappush(self.events, (self.now + delay, kind, i, q, pipe))

@@ -28,6 +28,8 @@ from hexloom.optimizer.explain import EXPLAIN_S, explain
 from hexloom.optimizer.finish import all_bounds, finished
 from hexloom.optimizer.hazard_orders import refuse_unordered
 from hexloom.optimizer.lower import Lowered, loops_of, lower
+from hexloom.optimizer.robust.choose import Scatter, choose
+from hexloom.optimizer.robust.durations import Durations
 from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.workload import Workload
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.decision import Decision
     from hexloom.optimizer.infeasibility import Infeasibility
+    from hexloom.optimizer.robust.report import Robustness
     from hexloom.optimizer.schedule import Schedule
 
 Progress = Callable[[Fraction, Fraction], None]
@@ -68,6 +71,7 @@ class Result:
     ``infeasibility``) or ``LIMIT`` (no schedule was found and none is excluded). ``proved_twice`` says of a proof by
     search, of an optimum or that there is no schedule, whether two searches agree; None where arithmetic, or prices
     that the checker adds up again, prove all that is claimed. ``decision`` can be the ``start`` of another `solve`.
+    ``robustness`` is what durations that scatter do to the plan, where that was asked.
     """
 
     status: Literal["OPTIMAL", "FEASIBLE", "INFEASIBLE", "LIMIT"]
@@ -79,6 +83,7 @@ class Result:
     notes: tuple[str, ...] = ()
     proved_twice: bool | None = None
     decision: Decision | None = field(default=None, repr=False)
+    robustness: Robustness | None = None
 
     @property
     def makespan_us(self) -> Fraction | None:
@@ -134,6 +139,7 @@ def solve(
     start: Decision | None = None,
     prove_twice: bool = False,
     explained: bool = True,
+    robust: Scatter | Durations | str | None = None,
 ) -> Result:
     """Find a schedule of ``work``, prove how far it can be from the best, and check it.
 
@@ -163,6 +169,9 @@ def solve(
     explained
         Whether a result without a schedule says what excludes what and what would help (up to 6 seconds more), and one
         with a schedule whether an overhead changes the advice.
+    robust
+        How durations scatter (``"10%"``, the name of a file, or data): of many orders that are nearly as short the one
+        with the lowest 95th percentile is taken, where that is more than chance. Takes time of its own.
 
     Raises
     ------
@@ -171,6 +180,7 @@ def solve(
     """
     started = time.monotonic()
     rule = rule_named(contention)
+    scatter = _scatter(robust, seed)
     if not time_limit_s >= 0:
         raise InvalidInputError(f"time limit {time_limit_s} s must not be negative")
     machine: Machine | None = None
@@ -181,6 +191,8 @@ def solve(
         machine = machine_of(work, hw)
         lowered = lower(work, machine, rule)
     problem = lowered.problem.under(rule)
+    if scatter is not None:
+        scatter.durations.factors(problem, 1, 0)  # a row that fits nothing is told before the search, not after it
 
     def infeasible(shortfall: Shortfall, twice: bool | None = None) -> Result:
         seconds = min(EXPLAIN_S, max(1.0, time_limit_s)) if explained else 0.0
@@ -283,6 +295,13 @@ def solve(
         wall = time.monotonic() - started
         return Result("LIMIT", None, None, wall, outcome.evaluations, outcome.interrupted, outcome.notes)
 
+    robustness = None
+    if scatter is not None and not outcome.interrupted:
+        with contextlib.suppress(KeyboardInterrupt):  # the plan that was found is there
+            robustness, chosen = choose(problem, acting, outcome.best, scatter)
+            notes = (*outcome.notes, f"durations that scatter ({robustness.durations}): {robustness.text}")
+            outcome = replace(outcome, best=chosen, notes=notes)
+
     def checked(outcome: Found, explained: bool) -> Schedule:
         rows = all_bounds(bounds, outcome)
         schedule = finished(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed, explained)
@@ -311,7 +330,15 @@ def solve(
         schedule.notes,
         twice,
         outcome.best[0],
+        robustness,
     )
+
+
+def _scatter(robust: Scatter | Durations | str | None, seed: int | None) -> Scatter | None:
+    """Return how durations scatter, from whatever says it."""
+    if robust is None or isinstance(robust, Scatter):
+        return robust
+    return Scatter(Durations.of(robust) if isinstance(robust, str) else robust, seed=seed or 0)
 
 
 def _or_kept(searched: Callable[[], Found], kept: Kept) -> Found:

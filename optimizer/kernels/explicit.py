@@ -280,7 +280,16 @@ class _Unroller:
                 raise InvalidInputError(
                     f"task {self.task!r}, op {name!r}: {key!r} is for engine {engine!r}, this op {runs}; drop it"
                 )
-        for key in ("macs", "transfer_bytes"):
+        if spec.work is not None and (not spec.class_ or spec.engine in (None, DMA) or spec.engine in self.fifos):
+            raise InvalidInputError(
+                f"task {self.task!r}, op {name!r}: 'work' is in units of its 'class', for ops on an engine of their "
+                "own; give the class, or its duration_us"
+            )
+        if spec.work is not None and spec.macs is not None:
+            raise InvalidInputError(
+                f"task {self.task!r}, op {name!r}: 'work' and 'macs' both say how long it takes; drop one"
+            )
+        for key in ("macs", "transfer_bytes", "work"):
             if getattr(spec, key) is not None and spec.duration_us is not None:
                 raise InvalidInputError(
                     f"task {self.task!r}, op {name!r}: {key!r} and 'duration_us' both say how long it takes; drop one"
@@ -309,6 +318,8 @@ class _Unroller:
             us = spec.duration_us
         elif spec.engine == HMX and spec.macs is not None:
             us = cost.hmx_matmul_us(self.machine, 32, 32, 32) * Fraction(spec.macs, 32**3)
+        elif spec.work is not None:
+            us = cost.class_us(self.machine, spec.class_, spec.work)
         else:
             raise InvalidInputError(f"task {self.task!r}, op {name!r}: give its duration_us")
         overhead = Fraction(0)

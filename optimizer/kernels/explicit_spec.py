@@ -50,7 +50,8 @@ class OpSpec(Spec):
     """One op.
 
     Its time is ``duration_us``, or comes from the machine: ``transfer_bytes`` in ``rows`` rows, ``stride_bytes`` apart
-    where there are gaps, for DMA, ``macs`` for HMX (fp16). ``owner`` is the HVX worker whose queue a DMA op uses;
+    where there are gaps, for DMA, ``macs`` for HMX (fp16), ``work`` in units of its ``class`` where the machine file
+    knows that class. ``owner`` is the HVX worker whose queue a DMA op uses;
     without it the op is taken by worker 0. An op on an engine of kind ``fifo`` is pushed, and later taken off, by its
     owner too. ``also`` are further engines held for the same time. ``latency_us``: when the result can be used, if
     later.
@@ -76,6 +77,9 @@ class OpSpec(Spec):
     duration_us: Microseconds | None = None
     latency_us: Microseconds | None = None
     macs: Annotated[int, Field(ge=1, le=10**15, strict=True)] | None = None
+    work: Annotated[int, Field(ge=1, le=10**15, strict=True)] | None = Field(
+        default=None, exclude_if=lambda work: work is None
+    )
     transfer_bytes: Bytes | None = None
     rows: Count = 1
     stride_bytes: Bytes | None = None

@@ -11,6 +11,7 @@ from hexloom.optimizer.simulate import OpTimes
 from hexloom.optimizer.traces.bubbles import Bubbles
 from hexloom.optimizer.traces.comparison import (
     BubbleRow,
+    ClockRow,
     Comparison,
     EngineUse,
     Inversion,
@@ -20,7 +21,7 @@ from hexloom.optimizer.traces.comparison import (
     Pair,
     StageRow,
 )
-from hexloom.optimizer.traces.match import Run, match, modes_of
+from hexloom.optimizer.traces.match import Run, match, modes_of, of_another
 from hexloom.optimizer.traces.parts import measured_gain
 from hexloom.optimizer.traces.replay import Lengths, lengths_of, replayed
 from hexloom.optimizer.traces.spans import busy, common_ticks, engine_spans
@@ -75,6 +76,10 @@ class _Comparer:
         clock = khz or trace.khz if trace.clock == "cycles" else None
         self.clock_mhz = None if clock is None else Fraction(clock, 1000)
         self.machine_mhz = None if machine is None else machine.core_mhz
+        self.machine_of = {} if machine is None else {"core": machine.core_mhz, "hmx": machine.hmx_mhz}
+        self.rates = {d.name: Fraction(d.khz, 1000) for d in trace.domains.values() if d.khz}
+        if self.clock_mhz is not None:
+            self.rates.setdefault("core", self.clock_mhz)
 
     def result(self) -> Comparison:
         schedule = self.schedule
@@ -95,6 +100,8 @@ class _Comparer:
             clock_mhz=None if self.clock_mhz is None else float(self.clock_mhz),
             machine_mhz=None if self.machine_mhz is None else float(self.machine_mhz),
             clock_text=self._clock(),
+            clocks=self._clocks(),
+            other_plan=of_another(schedule, self.trace),
             matching=Matching(
                 ops=len(self.problem.ops),
                 by_name=self.matched.by_name,
@@ -161,6 +168,24 @@ class _Comparer:
             f"({float(off):+.1%})"
         )
 
+    def _clocks(self) -> tuple[ClockRow, ...]:
+        """Return the clocks of a trace that has several, by name."""
+        rows = []
+        for domain in sorted(set(self.trace.domains.values())):
+            moved = self.matched.offsets.get(domain)
+            mhz = self.machine_of.get(domain.name)
+            rows.append(
+                ClockRow(
+                    domain=domain.name,
+                    mhz=domain.khz / 1000 if domain.khz else None,
+                    machine_mhz=None if mhz is None else float(mhz),
+                    offset_us=None if moved is None else moved.ns / 1000,
+                    low_us=None if moved is None or moved.low is None else moved.low / 1000,
+                    high_us=None if moved is None or moved.high is None else moved.high / 1000,
+                )
+            )
+        return tuple(rows)
+
     # --- stages
 
     def _stages(self, lengths: Mapping[str, Lengths]) -> tuple[StageRow, ...]:
@@ -193,8 +218,9 @@ class _Comparer:
         middle, expected = measured[(len(measured) - 1) // 2], predicted[(len(predicted) - 1) // 2]
         error = Fraction(middle) / expected - 1 if expected else None
         clock = None
-        if engine != "dma" and self.clock_mhz is not None and self.machine_mhz is not None:
-            clock = self.machine_mhz / self.clock_mhz - 1
+        domain = "hmx" if engine == "hmx" and "hmx" in self.rates else "core"
+        if engine != "dma" and domain in self.rates and domain in self.machine_of:
+            clock = self.machine_of[domain] / self.rates[domain] - 1
         return StageRow(
             task=task,
             stage=stage,

@@ -77,6 +77,21 @@ class Inversion(Frozen):
     example: tuple[str, str]
 
 
+class ClockRow(Frozen):
+    """A clock of the trace: its rate, and that of the machine file where it has one (DDR has none).
+
+    ``offset_us`` is by how much its zero was moved, where the trace does not say it and the plan does: no op begins
+    before what it waits for has ended, which leaves ``low_us`` to ``high_us``.
+    """
+
+    domain: str
+    mhz: float | None
+    machine_mhz: float | None
+    offset_us: float | None
+    low_us: float | None
+    high_us: float | None
+
+
 class Matching(Frozen):
     """How ops and events found each other."""
 
@@ -102,6 +117,7 @@ class Comparison(Frozen):
 
     ``error = (measured - predicted) / predicted`` of the makespan. It is the sum of what the measured durations explain
     (``by_durations``) and of what they do not: hand-over, waiting, the order of things (``by_dispatch``).
+    ``clocks`` are those of a trace that has several. ``other_plan`` says that the trace is of another plan.
     ``gain`` are the five parts for the prediction, ``measured_gain`` for the run; each sums to its own gain, and their
     difference to the difference of the makespans, exactly.
     """
@@ -118,6 +134,8 @@ class Comparison(Frozen):
     clock_mhz: float | None
     machine_mhz: float | None
     clock_text: str | None
+    clocks: tuple[ClockRow, ...]
+    other_plan: str | None
     matching: Matching
     stages: tuple[StageRow, ...]
     engines: tuple[EngineUse, ...]

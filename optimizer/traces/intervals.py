@@ -24,6 +24,25 @@ def groups(keys: NDArray[Any]) -> list[tuple[int, Ints]]:
     return [(int(keys[part[0]]), part) for part in np.split(order, cuts)]
 
 
+def largest_groups(keys: NDArray[Any], values: Ints, most: int) -> tuple[list[Ints], int]:
+    """Return the positions of the ``most`` groups of equal ``keys`` with the largest sums, and the number of groups.
+
+    Equal sums come in the order in which their groups begin. Only what is returned becomes objects: there may be as
+    many groups as events.
+    """
+    if len(keys) == 0:
+        return [], 0
+    order = np.argsort(keys, kind="stable")
+    begins = np.concatenate(([0], np.flatnonzero(np.diff(keys[order])) + 1))
+    high = np.add.reduceat(values[order] >> _HALF, begins)
+    low = np.add.reduceat(values[order] & ((1 << _HALF) - 1), begins)
+    high += low >> _HALF
+    low &= (1 << _HALF) - 1
+    ranked = np.lexsort((order[begins], -low, -high))[:most]
+    ends = np.append(begins[1:], len(keys))
+    return [order[begins[k] : ends[k]] for k in ranked.tolist()], len(begins)
+
+
 class Spans(NamedTuple):
     """Intervals ``[starts, ends)``, of equal length each."""
 

@@ -8,7 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.schedule import schedule_hash
 from hexloom.optimizer.simulate import OpTimes
+from hexloom.optimizer.traces.domains import offsets
 from hexloom.optimizer.traces.trace import TICK_KHZ
 
 if TYPE_CHECKING:
@@ -17,9 +19,13 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Mode, Op
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.schedule import Schedule
+    from hexloom.optimizer.traces.domains import Domain, Offset
     from hexloom.optimizer.traces.trace import Event, Trace
 
 IN_FLIGHT = "in flight"
+UNKNOWN_HASH = "0" * 16
+"""What a recorder writes that does not know whose plan it runs."""
+
 DIGITS = re.compile(r"\d+")
 LOOKED_AT = ("work", "overhead", "transfer", "issue", "wait")
 """Kinds of events that tell when an op did something."""
@@ -48,6 +54,7 @@ class Matched:
     by_order: int
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
+    offsets: dict[Domain, Offset]
 
 
 def match(schedule: Schedule, trace: Trace, khz: int | None = None) -> Matched:
@@ -64,10 +71,14 @@ def match(schedule: Schedule, trace: Trace, khz: int | None = None) -> Matched:
     found: dict[int, dict[int, list[Event]]] = {}
     others: dict[int, list[Event]] = {}
     by_name: set[int] = set()
+    moved = _offsets(schedule, trace, index) if trace.domains else {}
     for i in trace.in_time().tolist():
         event = trace[i]
         if event.kind not in LOOKED_AT:
             continue
+        domain = trace.domains.get(trace.lane_of(i))
+        if domain in moved and event.start is not None:
+            event = event._replace(start=event.start + moved[domain].ns)
         at = index.get(event.key, index.get(event.name))
         if at is None:
             others.setdefault(event.batch, []).append(event)
@@ -87,7 +98,41 @@ def match(schedule: Schedule, trace: Trace, khz: int | None = None) -> Matched:
         raise InvalidInputError(f"no op of schedule {schedule.name!r} is in the trace; its events are {shown[:200]}")
     seen = {name for run in whole for name in run.times}
     missing = tuple(op.name for op in ops if op.name not in seen)
-    return Matched(whole, len(by_name), len(by_order), missing, tuple(dict.fromkeys(left)))
+    return Matched(whole, len(by_name), len(by_order), missing, tuple(dict.fromkeys(left)), moved)
+
+
+def _offsets(schedule: Schedule, trace: Trace, index: dict[str, int]) -> dict[Domain, Offset]:
+    """Return how the zeros of a trace's clocks lie to each other, as far as the orders of the plan tell it."""
+    runs: dict[int, dict[str, tuple[Domain | None, int, int]]] = {}
+    torn: set[str] = set()
+    for i in trace.in_time().tolist():
+        event, domain = trace[i], trace.domains.get(trace.lane_of(i))
+        name = event.key if event.key in index else event.name
+        if name not in index or event.kind not in ("work", "transfer") or event.start is None:
+            continue
+        run = runs.setdefault(event.batch, {})
+        if name in run and run[name][0] != domain:
+            torn.add(name)
+            continue
+        start, end = event.start, event.start + event.ticks
+        seen = run.get(name, (domain, start, end))
+        run[name] = domain, min(seen[1], start), max(seen[2], end)
+    edges = {(w.before, w.after) for w in schedule.plan.waits}
+    edges |= {(e.before, e.after) for e in schedule.problem.precedences}
+    whole = [pair for pair in sorted(edges) if torn.isdisjoint(pair)]
+    return offsets(dict.fromkeys(trace.domains.values()), runs.values(), whole)
+
+
+def of_another(schedule: Schedule, trace: Trace) -> str | None:
+    """Return in one line that a trace says it is of another plan than ``schedule``; None where it does not."""
+    said = trace.meta.get("schedule_hash", UNKNOWN_HASH)
+    mine = f"{schedule_hash(schedule):016x}"
+    if said in (mine, UNKNOWN_HASH):
+        return None
+    return (
+        f"the trace is of the plan with hash {said}, {schedule.name!r} has {mine}: it was solved again, or is another "
+        "schedule; give the schedule.json that was run"
+    )
 
 
 def modes_of(schedule: Schedule) -> dict[str, Mode]:

@@ -7,15 +7,16 @@ machine file has to explain, whatever the file said about the order of things.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.lower import lower
 from hexloom.optimizer.sharing import UNTOUCHED, Sharing
 from hexloom.optimizer.simulate import OpTimes
 from hexloom.optimizer.traces.match import match
+from hexloom.optimizer.traces.pairs import Shared, together_us
+from hexloom.optimizer.traces.predict import on_machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,6 +85,37 @@ class Observations:
             found.append(Phase(k, name, "poll", t.observed - max(t.done, t.wait_start)))
         return [phase for phase in found if phase.us >= SHORTEST_US]
 
+    def beside(self, machine: Machine) -> dict[tuple[str, str], list[Shared]]:
+        """Return for pairs of classes (victim, cause) what ops of the first say of the second, on ``machine``."""
+        problem = on_machine(self.workload, self.schedule, machine, "none")
+        modes = {op.name: op.modes[0] for op in problem.ops}
+        tick = float(problem.tick or 1)
+        classes = {name: mode.op_class for name, mode in modes.items()}
+        found: dict[tuple[str, str], list[Shared]] = {}
+        for run in self.runs:
+            spans = {name: (_begun(modes[name], t, tick), t.done) for name, t in run.times.items()}
+            for (name, cause), (shared, of_other) in together_us(spans, classes).items():
+                if not classes[name]:
+                    continue
+                alone, took = modes[name].latency_ticks * tick, spans[name][1] - spans[name][0]
+                found.setdefault((classes[name], cause), []).append(Shared(alone, took, shared, of_other))
+        return found
+
+    def alone(self, machine: Machine) -> dict[str, list[float]]:
+        """Return by class how much longer ops took that nobody worked beside than they do on ``machine``."""
+        problem = on_machine(self.workload, self.schedule, machine, "none")
+        modes = {op.name: op.modes[0] for op in problem.ops}
+        tick = float(problem.tick or 1)
+        found: dict[str, list[float]] = {}
+        for run in self.runs:
+            spans = {name: (_begun(modes[name], t, tick), t.done) for name, t in run.times.items()}
+            for name, (start, end) in spans.items():
+                by_itself = all(e <= start or end <= s for other, (s, e) in spans.items() if other != name)
+                told = modes[name].latency_ticks * tick
+                if by_itself and told and modes[name].op_class:
+                    found.setdefault(modes[name].op_class, []).append((end - start) / told)
+        return found
+
     def expected(self, machine: Machine) -> NDArray[np.float64]:
         """Return what each phase should have taken on ``machine``, given who else worked when, in microseconds.
 
@@ -92,16 +124,8 @@ class Observations:
         InvalidInputError
             If the workload does not expand to the ops of the schedule.
         """
-        lowered = lower(self.workload, machine, self.schedule.contention)
-        problem = lowered.problem
-        names = {op.name for op in problem.ops}
-        strange = next((name for name in self.chosen if name not in names), None)
-        if strange is not None:
-            raise InvalidInputError(
-                f"op {strange!r} of the schedule is none of workload {self.workload.name!r} on {machine.name}; "
-                "give the workload that was solved"
-            )
-        modes = {op.name: op.modes[self.chosen[op.name]] for op in problem.ops if op.name in self.chosen}
+        problem = on_machine(self.workload, self.schedule, machine, self.schedule.contention)
+        modes = {op.name: op.modes[0] for op in problem.ops}
         tick = float(problem.tick or 1)
         done = [_work_done(problem, self.schedule.contention, modes, run.times, tick) for run in self.runs]
         return np.array([_expected(modes[p.op], p, self.runs[p.run], done[p.run].get(p.op), tick) for p in self.phases])
@@ -136,7 +160,7 @@ def _work_done(
             changes.setdefault(t.done, []).append((name, False))
     working: list[str] = []
     moments = sorted(changes)
-    for now, then in zip(moments, [*moments[1:], 0.0], strict=True):
+    for now, then in pairwise([*moments, 0.0]):
         for name, begins in changes[now]:
             (working.append if begins else working.remove)(name)
         working.sort(key=index.__getitem__)

@@ -5,7 +5,9 @@
 A record is ``{"worker", "task", "op", "slice", "run", "phase", "start_ns", "end_ns"}``: ``worker`` is a position in
 ``workers``, ``run`` counts executions, and ``phase`` is wait (for events), run, start (issuing a transfer) or observe
 (until it was seen done: the transfer itself lies between, so its end is a bound). Recorders that know more say so:
-phase transfer is a flight; ``clock`` may be ``{"unit": "cycles", "khz": 1943600}``, with ``start`` and ``end`` in it.
+phase transfer is a flight; ``clock`` may be ``{"unit": "cycles", "khz": 1943600}``, with ``start`` and ``end`` in it. A
+worker may have a ``clock`` of its own: ``{"domain": "hmx", "khz": 1000000, "zero": 4711}``, where zero is what it read
+when the others were 0; without it the plan says how they lie to each other. All is then turned into nanoseconds.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.traces.domains import Domain, domain_of
 from hexloom.optimizer.traces.json_stream import Records
 from hexloom.optimizer.traces.numbers import label, scaled, whole
 from hexloom.optimizer.traces.trace import Trace
@@ -51,6 +54,8 @@ class _Reader:
         self.source, self.findings, self.partial = source, findings, partial
         self.trace = Trace(SCHEMA, "ns", findings)
         self.workers: list[tuple[str, str]] = []
+        self.clocks: list[Domain | None] = []
+        self.common: Domain | None = None
         self.seen = False
 
     def read(self) -> Trace:
@@ -75,6 +80,7 @@ class _Reader:
         elif key == "workers":
             for worker in value[:MOST_WORKERS] if isinstance(value, list) else ():
                 self._worker(worker if isinstance(worker, dict) else {})
+            self._in_common()
         else:
             self.trace.meta[key[:100]] = label(value, 400)
 
@@ -84,6 +90,8 @@ class _Reader:
             raise self._error(f"clock {label(unit, 40)!r}; write ns or cycles")
         if self.seen and unit != self.trace.clock:
             raise self._error("the clock comes after the records; write it before them")
+        if any(self.clocks):
+            raise self._error("the clock comes after workers with clocks of their own; write it before them")
         self.trace.clock = unit
         khz = whole(value.get("khz")) if isinstance(value, dict) else None
         if khz is None and isinstance(value, dict):
@@ -97,6 +105,21 @@ class _Reader:
         if lost:
             self.findings.add("dropped", f"the ring of {engine}[{unit}] was full", max(lost, 0))
         self.workers.append((engine, f"{engine}[{unit}]"))
+        self.clocks.append(domain_of(worker.get("clock"), engine, self.source.name))
+
+    def _in_common(self) -> None:
+        """Count in nanoseconds where a worker has a clock of its own."""
+        if not any(self.clocks):
+            return
+        if self.seen:
+            raise self._error("workers with clocks of their own come after the records; write them before")
+        if self.trace.clock == "cycles":
+            if self.trace.khz is None:
+                raise self._error(
+                    "a worker has a clock of its own, and the one of the others has no rate; state its khz"
+                )
+            self.common = Domain("core", self.trace.khz, 0, True)
+        self.trace.clock, self.trace.khz = "ns", None
 
     def _record(self, value: Any) -> None:
         record = value if isinstance(value, dict) else {}
@@ -115,6 +138,12 @@ class _Reader:
         if kind == "transfer":
             engine = "dma"
         lane = self.trace.lane((unit, engine), engine, unit)
+        domain = self.common
+        if number is not None and 0 <= number < len(self.clocks) and self.clocks[number] is not None:
+            domain = self.clocks[number]
+        if domain is not None:
+            start, end = domain.to_ns(start), domain.to_ns(end)
+            self.trace.domains[lane] = domain
         exact = record.get("exact", True) is not False
         key = name or f"task {label(record.get('task'), 20)}"
         self.trace.add(key, kind, lane, start, end - start, exact=exact, batch=run, key=key)

@@ -16,6 +16,7 @@ from hexloom.optimizer.traces.intervals import (
     clipped,
     common,
     groups,
+    largest_groups,
     length,
     merged,
     most_at_once,
@@ -316,11 +317,8 @@ def _ops(rows: _Rows, most: int) -> tuple[tuple[OpRow, ...], int]:
     if not len(rows.trace):
         return (), 0
     named = np.where(of.detail != 0, of.detail, of.name).astype(np.int64)
-    found = groups((of.batch.astype(np.int64) << 32) + named * 2 + (of.detail != 0))
-    ticks = [total(of.ticks[places]) for _, places in found]
-    longest = sorted(range(len(found)), key=lambda k: (-ticks[k], int(found[k][1][0])))[:most]
-    kept = sorted((found[k][1] for k in longest), key=lambda places: int(places[0]))
-    return tuple(_group(rows, places) for places in kept), len(found)
+    longest, count = largest_groups((of.batch.astype(np.int64) << 32) + named * 2 + (of.detail != 0), of.ticks, most)
+    return tuple(_group(rows, places) for places in sorted(longest, key=lambda places: int(places[0]))), count
 
 
 def _op(rows: _Rows, i: int, inside: Ints) -> OpRow:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexloom.optimizer.traces.domains import Domain
     from hexloom.optimizer.traces.intervals import Ints
 
 Clock = Literal["ns", "cycles", "ticks_19m2"]
@@ -140,6 +141,7 @@ class Trace:
     -----
     ``khz`` is the rate of a ``cycles`` clock where the trace states one for all its events. ``batches`` counts separate
     runs; times of different batches are never compared. ``meta`` holds what the file says of itself, as text.
+    ``domains`` are the clocks of lanes that have one of their own; their readings have become nanoseconds.
     """
 
     def __init__(self, form: str, clock: Clock, findings: Findings | None = None) -> None:
@@ -152,6 +154,7 @@ class Trace:
         self.counters: dict[str, list[tuple[int, int]]] = {}
         self.totals: list[ClassTotal] = []
         self.values: dict[int, tuple[int, ...]] = {}
+        self.domains: dict[int, Domain] = {}
         self.lanes: list[tuple[str, str]] = []
         self._lane_number: dict[Any, int] = {}
         self._lane_keys: list[Any] = []

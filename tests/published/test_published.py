@@ -64,3 +64,28 @@ def test_kernels_alone(published: Any) -> None:
     rows = published.kernel_rows()
     assert [row.used_to_fit for row in rows] == [False, False, True]
     assert all(abs(row.error) < 0.08 for row in rows)
+
+
+def test_stages_of_devices_are_within_their_tolerance(published: Any) -> None:
+    """10 % or the stated spread, and a median of at most 10 % over what no number was fitted to."""
+    rows = [*published.kernel_rows(), *published.stage_rows(), *published.producer_rows()]
+    found = published.judged(rows)
+    assert found["outside"] == []
+    assert found["predicted"] == 17 and found["used_to_fit"] == 18
+    assert found["median_error"] <= 0.06
+    assert found["holds"]
+    # A row that is far off is told, and so is a median that is too high.
+    far = published.Row("far", "s", 130.0, 100.0, "us", 0.2, False)
+    assert published.judged([*rows, far])["outside"] == ["far"]
+    wide = published.Row("wide", "s", 150.0, 100.0, "us", 0.6, False)
+    assert published.judged([wide])["outside"] == [] and not published.judged([wide])["holds"]
+
+
+def test_a_row_is_predicted_at_its_own_clock(published: Any) -> None:
+    """Cycles of the core do not depend on the clock of the row, times do, and rows of a transfer stay nanoseconds."""
+    task = {"kernel": "matmul_w4a16", "m": 35, "k": 2048, "n": 2048}
+    slow, fast = (published.alone_us("hexagon-v79", mhz, **task) for mhz in (1800, 2126))
+    assert slow > fast
+    assert slow / fast < 2126 / 1800, "what is bound by DMA does not slow down with the core"
+    dequantize = next(s for s in published.COVERED if s.name == "W-DEQUANT of thread 0")
+    assert dequantize.value() == pytest.approx(240_333.6, rel=1e-3)

@@ -145,3 +145,30 @@ def test_warnings_come_first(run: Callable[..., Run], tmp_path: Path) -> None:
     path.write_text(GGML + "ggml-hex: HTP0 trace-evt DMA: thread 0 info 9 start 77\n")
     lines = run(path)[1].splitlines()
     assert lines[1].startswith("warning: 1 start without a stop, not counted (DMA info 9 of thread 0")
+
+
+MATMUL = (
+    "ggml-hex: HTP0 profile-op MUL_MAT|w x act -> out|256:256 x 256:35 -> 256:35|q4_0 x f32 -> f32|s|"
+    "hmx-tiled vtcm 8000000|usec 20 cycles 42300 start 1 mhz 2115.0\n"
+)
+
+
+def test_what_tuning_would_change_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "op.log"
+    path.write_text(MATMUL)
+    assert main(["compare", str(path), "--tune", "1s"]) == 2
+    assert "--tune is for a trace alone, and needs the machine" in capsys.readouterr().err
+    assert main(["compare", str(path), "--hw", "hexagon-v79", "--tune", "soon"]) == 2
+    capsys.readouterr()
+
+
+@pytest.mark.slow
+def test_tuning_the_ops_of_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "op.log"
+    path.write_text(MATMUL)
+    assert main(["compare", str(path), "--hw", "hexagon-v79", "--tune", "500ms"]) == 0
+    assert "tuned MUL_MAT 35 x 256 x 256: " in capsys.readouterr().out
+    assert main(["compare", str(path), "--hw", "hexagon-v79", "--tune", "500ms", "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)["tuned"]
+    assert (report["op"], report["m"]) == (0, 35)
+    assert report["makespan_us"] <= report["existing_us"]

@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hexloom import load_hw
 from hexloom.optimizer.traces.floors import Floors, task_of
-from hexloom.optimizer.traces.intervals import Spans, clipped, common, gaps, groups, length, merged, most_at_once, total
+from hexloom.optimizer.traces.intervals import (
+    Spans,
+    clipped,
+    common,
+    gaps,
+    groups,
+    largest_groups,
+    length,
+    merged,
+    most_at_once,
+    total,
+)
 from hexloom.optimizer.traces.spans import busy, common_ticks
 from hexloom.optimizer.traces.summary import quantile, summarize
 from hexloom.optimizer.traces.trace import LONGEST, Trace
@@ -143,3 +154,28 @@ def test_floors_are_computed_once_and_refuse_what_no_kernel_takes() -> None:
     assert first.loop_us is not None and 0 < first.floor_us <= first.loop_us
     assert floors.of("MUL_MAT", "33:64 x 33:8 -> 64:8|q4_0 x f32 -> f32|") is None, "k is no multiple of 32"
     assert floors.of("MUL_MAT", "999999:999999 x 999999:999999|q4_0|") is None
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from((0, 1, 2, 7, 2**51, 2**52 - 1))), max_size=40),
+    st.integers(1, 4),
+)
+def test_the_largest_groups_are_those_of_exact_sums(rows: list[tuple[int, int]], most: int) -> None:
+    """Sums of a few thousand of the longest durations leave 64 bits; order of equal sums is that of the file."""
+    keys, values = np.array([k for k, _ in rows]), np.array([v for _, v in rows], dtype=np.int64)
+    found, count = largest_groups(keys, values, most)
+    places: dict[int, list[int]] = {}
+    for i, (key, _) in enumerate(rows):
+        places.setdefault(key, []).append(i)
+    wanted = sorted(places.values(), key=lambda of: (-sum(rows[i][1] for i in of), of[0]))
+    assert count == len(places)
+    assert [of.tolist() for of in found] == wanted[:most]
+
+
+def test_sums_beyond_64_bits() -> None:
+    values = np.full(5000, 2**52 - 1, dtype=np.int64)
+    keys = np.arange(5000) % 2
+    keys[0] = 1
+    found, count = largest_groups(keys, values, 1)
+    assert count == 2 and len(found[0]) == 2501
