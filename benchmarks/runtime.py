@@ -26,7 +26,8 @@ from hexloom import Workload, solve
 from hexloom.emit import records
 from hexloom.emit.host import FLAGS, RUNTIME, find_compiler
 from hexloom.emit.records import NONE
-from hexloom.emit.tables import Await, Binding, Entry, Event, Header, Queue, Tables, Task, make_tables
+from hexloom.emit.rows import Await, Binding, Entry, Event, Header, Queue, Tables, Task
+from hexloom.emit.tables import make_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 TASKS = 20_000

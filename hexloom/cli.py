@@ -40,9 +40,9 @@ from hexloom.optimizer.schedule import Schedule, write_whole
 from hexloom.optimizer.solve import Result, solve
 from hexloom.optimizer.what_if import what_if
 from hexloom.optimizer.workload import Workload, read_data, read_text
-from hexloom.periodic_command import check_loops, is_periodic, solve_loops, why_loops
+from hexloom.periodic_command import check_loops, solve_loops, why_loops
 from hexloom.run_command import run_command
-from hexloom.schedules import load_schedule, schedule_from
+from hexloom.schedules import is_periodic, load_any_schedule, schedule_from, violations_of
 from hexloom.talk import (
     BAD_INPUT,
     CHECK_FAILED,
@@ -328,8 +328,8 @@ def emit_command(
 ) -> int:
     """Write the C tables of a schedule: same bytes for the same schedule."""
     check_stem(stem)
-    schedule = load_schedule(source)
-    violations = check_schedule(schedule)
+    schedule = load_any_schedule(source)
+    violations = violations_of(schedule)
     if violations:
         more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""
         return say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)

@@ -34,9 +34,10 @@ static int kernel(const hexloom_call *call) {
   uint32_t k;
   if ((call->task->flags & HEXLOOM_TASK_ASYNC) != 0u) hexloom_finish(call->run, call->task_index);
   for (k = 0; k < call->task->operand_count; k++) {
-    const hexloom_buffer *b = &call->view->buffers[call->operands[k].buffer];
+    const hexloom_operand *o = hexloom_operand_of(call, k);
+    const hexloom_buffer *b = &call->view->buffers[o->buffer == HEXLOOM_NONE ? 0u : o->buffer];
     const volatile unsigned char *at = (const volatile unsigned char *)hexloom_at(call, k);
-    if (call->operands[k].buffer != HEXLOOM_NONE && b->bytes > 0u) (void)(at[0] + at[b->bytes - 1u]);
+    if (o->buffer != HEXLOOM_NONE && b->bytes > 0u) (void)(at[0] + at[b->bytes - 1u]);
   }
   return 0;
 }

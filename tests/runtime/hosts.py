@@ -17,7 +17,7 @@ from hexloom.emit.numbers import make_numbers
 from hexloom.emit.tables import make_tables
 
 if TYPE_CHECKING:
-    from hexloom.emit.tables import Tables
+    from hexloom.emit.rows import Tables
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.workload import Workload
 
