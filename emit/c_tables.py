@@ -199,6 +199,7 @@ class CTables:
                 for b, row in zip(buffers, tables.buffers, strict=True)
             ],
             "markers": [ops[i].name for i in tables.markers],
+            "marker_ops": list(tables.markers),
         }
         if tables.loops:
             data["loops"] = [self._loop(k) for k in range(len(tables.loops))]

@@ -34,8 +34,8 @@ class Classes:
         In a loop there is what tables of loops do not know.
     """
 
-    def __init__(self, periodic: PeriodicSchedule) -> None:
-        self.folded = Folded(periodic)
+    def __init__(self, periodic: PeriodicSchedule, *, whole: bool = False) -> None:
+        self.folded = Folded(periodic, whole=whole)
         self.periodic, self.problem, self.orders = periodic, self.folded.problem, self.folded.orders
         self.windows = self.folded.windows
         self.slices: dict[int, int] = defaultdict(int)

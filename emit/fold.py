@@ -8,7 +8,8 @@ is proven of the plan is proven for as many windows as are written down, and for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.emit.orders import Orders
@@ -42,25 +43,30 @@ class Shown(NamedTuple):
     slice: int
     waits: tuple[tuple[Label, int], ...]
 
-    def later(self, stretch: Stretch) -> Shown:
-        """Return the step that is the same one a period later."""
-        waits = tuple((_later(label, stretch), piece) for label, piece in self.waits)
-        return self._replace(label=_later(self.label, stretch), waits=waits)
+    def later(self, advance: dict[str, int]) -> Shown:
+        """Return the step that is the same one so many iterations later."""
+        waits = tuple((_later(label, advance), piece) for label, piece in self.waits)
+        return self._replace(label=_later(self.label, advance), waits=waits)
 
 
-def _later(label: Label, stretch: Stretch) -> Label:
+def _later(label: Label, advance: dict[str, int]) -> Label:
     task, stage, part, iteration = label
-    return (task, stage, part, iteration if iteration == ONCE else iteration + stretch.advance.get(task, 0))
+    return (task, stage, part, iteration if iteration == ONCE else iteration + advance.get(task, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where a stretch repeats itself: ``count`` windows of ``ticks`` from ``start`` on, each a lap of its loop."""
+    """Where a stretch repeats itself: ``count`` windows of ``ticks`` from ``start`` on, each a lap of its loop.
+
+    Each has ``runs`` of the stretch, and ``advance`` iterations of its tasks; a period has ``per_period`` windows.
+    """
 
     stretch: int
     start: Moment
     ticks: Moment
     count: int
+    runs: int
+    per_period: int
     advance: dict[str, int]
 
     @property
@@ -72,13 +78,17 @@ class Window:
 class Folded:
     """A periodic schedule with its windows; ops are told by their position in the written schedule.
 
+    Where the runs of a period are alike but for places in rings, a window is one run, unless it is to be a ``whole``
+    period; whole periods more are proven either way.
+
     Raises
     ------
     InvalidInputError
         A steady state has no two equal windows, or an op in it is late.
     """
 
-    def __init__(self, periodic: PeriodicSchedule) -> None:
+    def __init__(self, periodic: PeriodicSchedule, *, whole: bool = False) -> None:
+        self.whole = whole
         self.periodic = periodic
         self.schedule = periodic.written
         self.problem = self.schedule.problem
@@ -92,9 +102,22 @@ class Folded:
         looped = [k for k, stretch in enumerate(periodic.stretches) if stretch.left_out]
         self.loop_of = {stretch: k for k, stretch in enumerate(looped)}
         self.windows = [self._window(k, periodic.stretches[k]) for k in looped]
-        for before, window in zip(self.windows, self.windows[1:], strict=False):
-            if before.end > window.start:
-                raise InvalidInputError(f"schedule {periodic.name!r}: two stretches repeat themselves at the same time")
+        for k in range(1, len(self.windows)):
+            self.windows[k - 1], self.windows[k] = self._apart(self.windows[k - 1], self.windows[k])
+
+    def _apart(self, one: Window, after: Window) -> tuple[Window, Window]:
+        """Return the windows of two stretches without those in which both repeat themselves; two of each must stay."""
+        while one.end > after.start:
+            if one.count > 2:
+                one = replace(one, count=one.count - 1)
+            elif after.count > 2:
+                after = replace(after, start=after.start + after.ticks, count=after.count - 1)
+            else:
+                raise InvalidInputError(
+                    f"schedule {self.periodic.name!r}: two stretches repeat themselves at the same time, so there are "
+                    "no loops one after the other; solve it with --formulation flat"
+                )
+        return one, after
 
     def moment(self, step: Step) -> Moment:
         """Return when a step begins."""
@@ -141,24 +164,33 @@ class Folded:
                 run = (iteration - self._before[number][task]) // stretch.times[task]
                 start = self.rows[i].start
                 begins[run] = min(begins.get(run, start), start)
-        start, ticks = begins[stretch.first], stretch.period_ticks
+        period = stretch.period
+        for runs in (q for q in range(period if self.whole else 1, period + 1) if period % q == 0):
+            ticks = Fraction(stretch.period_ticks) * runs / period
+            count, at = self._longest(begins[stretch.first], ticks, {t: n * runs for t, n in stretch.times.items()})
+            start = begins[stretch.first] + at * ticks
+            # What comes behind the windows waits for ops in them, or a little before: those are not to be folded.
+            reach = max((self._reach(start + i * ticks, ticks) for i in range(count)), default=0)
+            kept = min(max(0, count - 2), reach)
+            if count - kept >= 2:
+                advance = {task: n * runs for task, n in stretch.times.items()}
+                return Window(number, start + kept * ticks, ticks, count - kept, runs, period // runs, advance)
+        raise InvalidInputError(
+            f"schedule {self.periodic.name!r}: stretch {number} shows no two equal periods, so no loop can be made "
+            "of it; solve it with --formulation flat"
+        )
+
+    def _longest(self, start: Moment, ticks: Moment, advance: dict[str, int]) -> tuple[int, int]:
+        """Return how many windows after ``start`` are alike, the most that follow each other, and the first of them."""
         most = int((self.schedule.makespan - start) // ticks) + 1
         shown = [self._shown(start + i * ticks, ticks) for i in range(most)]
         first, count, at = 0, 0, 0
         for i, window in enumerate(shown):
-            if i == first or window != [one.later(stretch) for one in shown[i - 1]]:
+            if i == first or window != [one.later(advance) for one in shown[i - 1]]:
                 first = i
             if window and i - first + 1 > count:
                 count, at = i - first + 1, first
-        # What comes behind the windows waits for ops in them, or a little before: those are not to be folded.
-        reach = max((self._reach(start + i * ticks, ticks) for i in range(at, at + count)), default=0)
-        kept = min(max(0, count - 2), reach)
-        if count - kept < 2:
-            raise InvalidInputError(
-                f"schedule {self.periodic.name!r}: stretch {number} shows no two equal periods, so no loop can be made "
-                "of it; solve it with --formulation flat"
-            )
-        return Window(number, start + (at + kept) * ticks, ticks, count - kept, stretch.advance)
+        return count, at
 
     def _in(self, start: Moment, ticks: Moment) -> Iterator[tuple[int, Step]]:
         for q, lane in enumerate(self.orders.lanes):

@@ -60,18 +60,19 @@ def laps_for(periodic: PeriodicSchedule, tables: Tables, times: Sequence[int]) -
             "given; give one for each"
         )
     least = list(least_laps(tables))
-    laps = []
+    laps: list[int] = []
     for k, (stretch, runs) in enumerate(zip(periodic.stretches, times, strict=True)):
         written = stretch.runs - stretch.left_out
         if not stretch.left_out:
             if runs != stretch.runs:
                 raise InvalidInputError(f"stretch {k} is no loop of the tables: it runs {stretch.runs} times")
             continue
-        more, rest = divmod(runs - written, stretch.period)
-        if more < 0 or rest:
+        if runs < written or (runs - written) % stretch.period:
             every = "" if stretch.period == 1 else f", {stretch.period} apart"
             raise InvalidInputError(f"stretch {k}: {runs} runs; the plan is proven for {written} and more{every}")
-        laps.append(least.pop(0) + more)
+        group = next(g for g, name in enumerate(tables.groups) if stretch.times.get(name))
+        advance = tables.advances[len(laps) * len(tables.groups) + group].iterations
+        laps.append(least[len(laps)] + (runs - written) * stretch.times[tables.groups[group]] // advance)
     check_laps(tables, laps)
     return tuple(laps)
 

@@ -54,12 +54,15 @@ def make_looped_tables(periodic: PeriodicSchedule) -> Tables:
     InvalidInputError
         When the schedule cannot be folded, or a number does not fit into its field.
     """
-    return _Build(periodic).tables()
+    try:
+        return _Build(periodic).tables()
+    except InvalidInputError:  # where single runs cannot be laps, whole periods may
+        return _Build(periodic, whole=True).tables()
 
 
 class _Build(Classes):
-    def __init__(self, periodic: PeriodicSchedule) -> None:
-        super().__init__(periodic)
+    def __init__(self, periodic: PeriodicSchedule, *, whole: bool = False) -> None:
+        super().__init__(periodic, whole=whole)
         ops = [self.problem.ops[i] for i in self.kept]
         self.groups = tuple(dict.fromkeys(op.task for op in ops))
         self.stages = tuple(dict.fromkeys((op.task, op.stage) for op in ops))
@@ -303,8 +306,8 @@ class _Build(Classes):
     def _parameter(self, loop: int, kinds: _Events, triggers: list[int]) -> Parameter:
         """Return the laps of a loop: at least those written down, at most what 32 bits can count."""
         window = self.windows[loop]
-        usual = window.count + self.periodic.stretches[window.stretch].periods_left_out
-        step = self._laps_apart(loop)
+        usual = window.count + self.periodic.stretches[window.stretch].left_out // window.runs
+        step = lcm(self._laps_apart(loop), window.per_period)
         first, end = kinds.first_of_loop[loop], [*kinds.first_of_loop, len(triggers)][loop + 1]
         most = min((MOST_TRIGGERS - n for n in triggers[first:end]), default=MOST_TRIGGERS)
         others = range(len(self.windows))

@@ -48,7 +48,7 @@ class Places:
                 self.names.append(row.buffer.name)
             self._row_of.append(self._numbers[key])
         self.buffers = tuple(rows)
-        self._rings = {key: self._ring(members) for key, members in self._members().items()}
+        self._rings = {key: self._turns(members) for key, members in self._members().items()}
         self._loose = {i for i in ops if not self._follows(i)}
 
     @cached_property
@@ -67,15 +67,7 @@ class Places:
         rows = self.rows_of(op)
         if key is None or op in self._loose:
             return [[self._operand(row)] for row in rows]
-        ring = self._rings[key]
-        found = []
-        for n in range(len(rows)):
-            mine = [self._operand(places[n]) for places in ring]
-            short = next(
-                d for d in range(1, len(mine) + 1) if len(mine) % d == 0 and mine == mine[:d] * (len(mine) // d)
-            )
-            found.append(mine[:short])
-        return found
+        return [[self._operand(row) for row in ring] for ring in self._rings[key]]
 
     def fixed_behind(self, loop: int) -> Iterator[tuple[str, int]]:
         """Yield (task, period) of what keeps its place behind a loop, while the iterations there take turns."""
@@ -83,10 +75,10 @@ class Places:
             key = self.folded.key(op)
             assert key is not None
             if self.folded.segment(self.folded.rows[op].start)[0] > 2 * loop + 1:
-                yield key.task, len(self._rings[key])
-        for key, ring in self._rings.items():
-            if self.folded.loop_of[key.stretch] > loop and len(ring) > 1:
-                yield key.task, len(ring)
+                yield from ((key.task, len(ring)) for ring in self._rings[key])
+        for key, rings in self._rings.items():
+            if self.folded.loop_of[key.stretch] > loop:
+                yield from ((key.task, len(ring)) for ring in rings)
 
     def _operand(self, row: int) -> Operand:
         return Operand(binding=0, space=records.VTCM, flags=0, buffer=row, offset=self.buffers[row].offset)
@@ -103,22 +95,37 @@ class Places:
                 found[key][label[3]] = i
         return found
 
-    def _ring(self, members: dict[int, int]) -> list[tuple[int, ...]]:
-        """Return the rows of iterations 0, 1, 2... until they are the first ones again."""
+    def _turns(self, members: dict[int, int]) -> list[list[int]]:
+        """Return for every operand the rows of iterations 0, 1, 2... until they are the first ones again."""
         rows = {j: self.rows_of(i) for j, i in members.items()}
         first, last = min(rows), max(rows)
-        for period in range(1, (last - first + 1) // 2 + 1):
-            if all(rows[j] == rows[j + period] for j in rows if j + period in rows):
-                by_rest = {j % period: places for j, places in rows.items()}
-                if len(by_rest) == period:
-                    return [by_rest[rest] for rest in range(period)]
-        name = self.problem.ops[members[first]].name
-        raise InvalidInputError(f"op {name!r}: its buffers take no turns within {last - first + 1} iterations")
+        if len({len(places) for places in rows.values()}) > 1:
+            raise InvalidInputError(
+                f"op {self.problem.ops[members[first]].name!r} has more buffers in other iterations"
+            )
+        found = []
+        for n in range(len(rows[first])):
+            mine = {j: places[n] for j, places in rows.items()}
+            ring = next((r for period in range(1, (last - first + 1) // 2 + 1) if (r := _ring(mine, period))), None)
+            if ring is None:
+                name = self.problem.ops[members[first]].name
+                raise InvalidInputError(f"op {name!r}: a buffer takes no turns within {last - first + 1} iterations")
+            found.append(ring)
+        return found
 
     def _follows(self, op: int) -> bool:
         """Whether an op has the places that its iteration has in the loop."""
         key = self.folded.key(op)
         if key is None:
             return True
-        ring = self._rings[key]
-        return self.rows_of(op) == ring[self.folded.labels[op][3] % len(ring)]
+        j = self.folded.labels[op][3]
+        return self.rows_of(op) == tuple(ring[j % len(ring)] for ring in self._rings[key])
+
+
+def _ring(rows: dict[int, int], period: int) -> list[int] | None:
+    """Return the rows of iterations 0 to ``period`` - 1, None if they are not the same in every period."""
+    by_rest: dict[int, int] = {}
+    for j, row in rows.items():
+        if by_rest.setdefault(j % period, row) != row:
+            return None
+    return [by_rest[rest] for rest in range(period)] if len(by_rest) == period else None

@@ -86,5 +86,6 @@ def _names(side_car: str, header: Header) -> Mapping[str, Any]:
         "groups": tuple(data["groups"]),
         "stages": tuple((stage["group"], stage["stage"]) for stage in data["stages"]),
         "engines": tuple(data["engines"]),
-        "markers": tuple(marker["op"] for marker in data["markers"]),
+        "markers": tuple(data["marker_ops"]),
+        "buffer_names": tuple(buffer["name"] for buffer in data["buffers"]),
     }

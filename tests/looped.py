@@ -19,6 +19,7 @@ from hexloom.optimizer.workload import Workload
 if TYPE_CHECKING:
     from hexloom.emit.rows import Tables
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
+    from hexloom.optimizer.schedule import Schedule
 
 HW = "hexagon-v79"
 
@@ -32,18 +33,18 @@ def op(name: str, engine: str, us: int, after: list[str], buffers: list[str], **
 
 
 STREAM: list[dict[str, Any]] = [
-    op("load", "dma", 3, [], ["a_{i}"]),
+    op("load", "dma", 3, ["work_{i-2}"], ["a_{i}"]),
     op("work", "hmx", 5, ["load_{i}"], ["a_{i}", "b_{i}"]),
     op("store", "dma", 2, ["work_{i}"], ["b_{i}"]),
 ]
 SLICED: list[dict[str, Any]] = [
-    op("expand", "hvx", 3, [], ["a_{i}"], units=2),
+    op("expand", "hvx", 3, ["multiply_{i-2}"], ["a_{i}"], units=2),
     op("multiply", "hmx", 4, ["expand_{i}"], ["a_{i}"]),
 ]
 LOOPS: dict[str, dict[str, tuple[list[dict[str, Any]], int, int]]] = {
-    "stream": {"t": (STREAM, 3 * 2**20, 400)},
-    "sliced": {"t": (SLICED, 3 * 2**20, 400)},
-    "two": {"x": (STREAM, 2**20, 40), "y": (SLICED, 2**20, 90)},
+    "stream": {"t": (STREAM, 4096, 400)},
+    "sliced": {"t": (SLICED, 4096, 400)},
+    "two": {"x": (STREAM, 2048, 40), "y": (SLICED, 4096, 90)},
 }
 
 
@@ -75,6 +76,23 @@ def as_written(periodic: PeriodicSchedule, tables: Tables) -> Tables:
     return plain_tables(periodic, tables, least_laps(tables), periodic.written.problem)
 
 
+def shown(periodic: PeriodicSchedule, tables: Tables) -> list[tuple[tuple[int, ...], Schedule]]:
+    """Return the laps that are written down with their schedule, and those of each schedule with a period more."""
+    least = least_laps(tables)
+    found = [(least, periodic.written)]
+    k = 0
+    for stretch, grown in zip(periodic.stretches, periodic.grown, strict=True):
+        if grown is None:
+            continue
+        g, group = next((g, group) for g, group in enumerate(tables.groups) if stretch.advance.get(group))
+        more = stretch.advance[group] // tables.advances[k * len(tables.groups) + g].iterations
+        laps = tuple(count + more * (n == k) for n, count in enumerate(least))
+        if more % tables.parameters[k].step == 0:
+            found.append((laps, grown))
+        k += 1
+    return found
+
+
 def random_loops(seed: int, most_tasks: int = 2) -> tuple[PeriodicSchedule, Tables] | None:
     """Return a random periodic schedule and its tables; None where its tasks are no loops of such tables."""
     rng = random.Random(seed)
@@ -92,7 +110,7 @@ def random_loops(seed: int, most_tasks: int = 2) -> tuple[PeriodicSchedule, Tabl
         buffers = []
         for s in range(stages - 1):
             if rng.random() < 0.7:
-                buffers.append({"name": f"b{s}_{{i}}", "size_bytes": rng.randint(1, 3) * 2**20})
+                buffers.append({"name": f"b{s}_{{i}}", "size_bytes": rng.randint(1, 3) * 2048})
                 ops[s]["buffers"].append(f"b{s}_{{i}}")
                 ops[s + 1]["buffers"].append(f"b{s}_{{i}}")
         tasks.append(

@@ -102,6 +102,7 @@ static hexloom_verdict hexloom_check_header(const hexloom_header *h) {
     return hexloom_say("the checksum does not fit the header", 0u);
   if (h->body_count != (uint64_t)h->queue_count * h->loop_count)
     return hexloom_say("there is not one body of every loop for every queue", h->body_count);
+  if (h->slot_count > h->entry_count) return hexloom_say("there are more slots than entries", h->slot_count);
   if (h->advance_count != (uint64_t)h->group_count * h->loop_count)
     return hexloom_say("there is not one advance in every loop for every group", h->advance_count);
   return hexloom_say(NULL, 0u);

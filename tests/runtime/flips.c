@@ -7,7 +7,7 @@
 #include "hexloom_posix.h"
 #include "hexloom_runtime.h"
 
-#define MOST ((size_t)65536u)
+#define MOST ((size_t)262144u)
 
 static uint32_t crc(uint32_t sum, const unsigned char *at, size_t bytes) {
   size_t k;
@@ -44,7 +44,7 @@ static int kernel(const hexloom_call *call) {
 
 /* 1 if the tables were taken. The view is that of the unchanged tables, as if they were compiled in. */
 static int try_tables(const hexloom_view *view, const hexloom_port *port, unsigned char *memory, int execute) {
-  static unsigned char pad[8192] __attribute__((aligned(65536)));
+  static unsigned char pad[65536] __attribute__((aligned(65536)));
   hexloom_kernel kernels[64];
   hexloom_memory memories[1];
   hexloom_setup setup;
