@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hexloom.emit.ctext import EXTERNAL, INTERNAL, CText, Names, braced, comment, identifier, unsigned
+from hexloom.emit.descriptors import with_descriptors
 from hexloom.emit.looped import make_looped_tables
 from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, NONE
 from hexloom.emit.tables import make_tables
@@ -34,9 +35,12 @@ def stem_of(name: str) -> str:
     return identifier(name, LONGEST_STEM)
 
 
-def tables_of(source: Schedule | PeriodicSchedule) -> Tables:
-    """Return the tables of a checked schedule, with loops if it is periodic."""
-    return make_looped_tables(source) if isinstance(source, PeriodicSchedule) else make_tables(source)
+def tables_of(source: Schedule | PeriodicSchedule, *, descriptors: bool = False) -> Tables:
+    """Return the tables of a checked schedule, with loops if it is periodic; with ``descriptors`` of what ops move."""
+    if isinstance(source, PeriodicSchedule):
+        return make_looped_tables(source, descriptors=descriptors)
+    tables = make_tables(source)
+    return with_descriptors(tables, source.problem) if descriptors else tables
 
 
 class CTables:
@@ -45,10 +49,10 @@ class CTables:
     Of a periodic schedule ``schedule`` is what is written down of it.
     """
 
-    def __init__(self, source: Schedule | PeriodicSchedule, stem: str) -> None:
+    def __init__(self, source: Schedule | PeriodicSchedule, stem: str, *, descriptors: bool = False) -> None:
         self.origin = source
         self.schedule = source.written if isinstance(source, PeriodicSchedule) else source
-        self.tables = tables_of(source)
+        self.tables = tables_of(source, descriptors=descriptors)
         self.stem = stem_of(stem)
         self.macro = self.stem.upper()
 
@@ -201,6 +205,8 @@ class CTables:
             "markers": [ops[i].name for i in tables.markers],
             "marker_ops": list(tables.markers),
         }
+        if tables.tensors:
+            data["tensors"] = list(tables.tensors)
         if tables.loops:
             data["loops"] = [self._loop(k) for k in range(len(tables.loops))]
         return json.dumps(data, indent=1) + "\n"

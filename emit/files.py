@@ -57,10 +57,18 @@ def write_tables(schedule: Schedule | PeriodicSchedule, folder: Path, stem: str 
 
 
 def write_emission(
-    schedule: Schedule | PeriodicSchedule, folder: Path, stem: str | None = None, source: str = "-"
+    schedule: Schedule | PeriodicSchedule,
+    folder: Path,
+    stem: str | None = None,
+    source: str = "-",
+    *,
+    descriptors: bool = False,
 ) -> dict[str, str]:
-    """Write what `write_tables` writes, the self test, and rules for make in which ``source`` is the schedule file."""
-    tables = CTables(schedule, stem or table_stem(schedule.name))
+    """Write what `write_tables` writes, the self test, and rules for make in which ``source`` is the schedule file.
+
+    With ``descriptors`` the tables say what transfers move, where ops say which bytes of which tensors they touch.
+    """
+    tables = CTables(schedule, stem or table_stem(schedule.name), descriptors=descriptors)
     texts = _tables(tables)
     texts[f"{tables.stem}_selftest.c"] = tables.selftest()
     texts[SELFTEST_HEADER] = shared_text(SELFTEST_HEADER)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.emit import records
 from hexloom.emit.classes import Class, Classes
+from hexloom.emit.descriptors import with_descriptors
 from hexloom.emit.places import Places
 from hexloom.emit.records import NONE
 from hexloom.emit.rows import Advance, Await, Body, Entry, Event, Header, Loop, Operand, Parameter, Queue, Tables, Task
@@ -41,7 +42,7 @@ class _Events:
     first_of_loop: list[int] = field(default_factory=list)
 
 
-def make_looped_tables(periodic: PeriodicSchedule) -> Tables:
+def make_looped_tables(periodic: PeriodicSchedule, *, descriptors: bool = False) -> Tables:
     """Return the tables of a checked periodic schedule; their size does not depend on trip counts.
 
     The laps of each loop are a parameter: at least as many as the schedule has written down, for which the checker has
@@ -55,9 +56,12 @@ def make_looped_tables(periodic: PeriodicSchedule) -> Tables:
         When the schedule cannot be folded, or a number does not fit into its field.
     """
     try:
-        return _Build(periodic).tables()
+        made = _Build(periodic)
+        tables = made.tables()
     except InvalidInputError:  # where single runs cannot be laps, whole periods may
-        return _Build(periodic, whole=True).tables()
+        made = _Build(periodic, whole=True)
+        tables = made.tables()
+    return with_descriptors(tables, made.problem, made.folded) if descriptors else tables
 
 
 class _Build(Classes):

@@ -87,5 +87,6 @@ def _names(side_car: str, header: Header) -> Mapping[str, Any]:
         "stages": tuple((stage["group"], stage["stage"]) for stage in data["stages"]),
         "engines": tuple(data["engines"]),
         "markers": tuple(data["marker_ops"]),
+        "tensors": tuple(data.get("tensors", ())),
         "buffer_names": tuple(buffer["name"] for buffer in data["buffers"]),
     }

@@ -25,7 +25,7 @@ HMX, HVX, DMA, OTHER, DETACHED = 1, 2, 3, 4, 5
 RUN, START, WAIT = 1, 2, 3
 """Actions of queue entries."""
 
-VTCM, DDR_DMA_ONLY, POOL = 1, 3, 4
+VTCM, DDR_MAPPED, DDR_DMA_ONLY, POOL = 1, 2, 3, 4
 """Space of an operand."""
 
 TASK_ASYNC = 1

@@ -221,7 +221,8 @@ class Tables:
 
     ``stages`` are pairs (name of the workload's task, stage); a record's ``group`` and ``stage`` are positions in
     ``groups`` and ``stages``, its ``engine`` in ``engines``. ``markers`` are ops that take no time on no engine.
-    ``buffer_names`` are those of the rows of the map, where several take turns that of the first one.
+    ``buffer_names`` are those of the rows of the map, where several take turns that of the
+    first one; ``tensors`` those of the last bindings.
     """
 
     header: Header
@@ -238,6 +239,7 @@ class Tables:
     engines: tuple[str, ...]
     markers: tuple[int, ...]
     buffer_names: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
     loops: tuple[Loop, ...] = ()
     bodies: tuple[Body, ...] = ()
     parameters: tuple[Parameter, ...] = ()

@@ -325,15 +325,24 @@ def emit_command(
         bool,
         typer.Option("--kit", help="Add the runtime, its ports, kernels to fill in, CMake and a README."),
     ] = False,
+    descriptors: Annotated[
+        bool, typer.Option("--descriptors", help="Say in the tables what transfers move, where ops name tensors.")
+    ] = False,
 ) -> int:
     """Write the C tables of a schedule: same bytes for the same schedule."""
+    if kit and descriptors:
+        raise InvalidInputError("--descriptors: a kit has kernels for its transfers; drop one of the two")
     check_stem(stem)
     schedule = load_any_schedule(source)
     violations = violations_of(schedule)
     if violations:
         more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""
         return say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
-    write = write_kit if kit else write_emission
-    for path in write(schedule, out, stem or table_stem(schedule.name), source.name).values():
+    name = stem or table_stem(schedule.name)
+    if kit:
+        files = write_kit(schedule, out, name, source.name)
+    else:
+        files = write_emission(schedule, out, name, source.name, descriptors=descriptors)
+    for path in files.values():
         print(path)
     return DONE

@@ -296,46 +296,59 @@ static hexloom_verdict hexloom_check_slots(hexloom_walk *w, uint32_t t) {
   return hexloom_say(NULL, 0u);
 }
 
-/* A descriptor stays inside its operand, whatever the iteration; what its memory must hold the binding says. */
+/* How many iterations a task is further in its last lap than before the first one, where loops make so many laps. */
+static uint64_t hexloom_iterations_more(const hexloom_view *v, uint32_t t, const uint32_t *laps) {
+  const uint32_t groups = v->header->group_count;
+  uint64_t more = 0u;
+  uint32_t k;
+  for (k = 0; k < v->header->loop_count; k++) {
+    const hexloom_loop *loop = &v->loops[k];
+    const uint64_t advance = v->advances[k * groups + v->tasks[t].group].iterations;
+    const uint64_t made = laps == NULL ? v->parameters[loop->parameter].most : laps[k];
+    if (t < loop->first_task) break;
+    more += advance * (t - loop->first_task < loop->task_count ? made - 1u : made);
+  }
+  return more;
+}
+
+/* The bytes that a memory must have for a descriptor in all laps; 0: more than can be counted. */
+static uint64_t hexloom_bytes_needed(const hexloom_view *v, uint32_t t, const hexloom_descriptor *d,
+                                     const uint32_t *laps) {
+  const uint64_t most = UINT64_C(1) << 62, more = hexloom_iterations_more(v, t, laps);
+  const uint64_t span = (uint64_t)(d->rows - 1u) * d->stride + d->row_bytes; /* below 2^64 */
+  if (span > most || d->offset > most || (d->step > 0u && more > most / d->step)) return 0u;
+  return d->offset + d->step * more + span;
+}
+
+/* A descriptor stays inside its operand, and without loops inside its binding. */
 static hexloom_verdict hexloom_check_descriptor(const hexloom_view *v, uint32_t t, uint32_t number) {
   const hexloom_task *task = &v->tasks[t];
   const hexloom_descriptor *d = &v->descriptors[number];
   const int moves = d->kind == HEXLOOM_TO_OPERAND || d->kind == HEXLOOM_FROM_OPERAND;
-  uint64_t span, last;
+  const hexloom_operand *o;
+  uint64_t needed, span;
+  uint32_t places, n;
   if (d->binding >= v->header->binding_count) return hexloom_say("a descriptor names no binding", number);
   if (!moves && d->kind != HEXLOOM_CLEAN && d->kind != HEXLOOM_INVALIDATE)
     return hexloom_say("a descriptor is of no kind", number);
-  if (moves != (task->kind == HEXLOOM_DMA))
+  if (moves != (task->kind == HEXLOOM_DMA) || d->kind != v->descriptors[task->first_descriptor].kind)
     return hexloom_say("a descriptor does not fit the kind of its task", number);
   if (d->rows == 0u || d->row_bytes == 0u || d->dimensions < 1u || d->dimensions > 2u)
     return hexloom_say("a descriptor is empty, or has no dimensions", number);
-  span = (uint64_t)(d->rows - 1u) * d->stride + d->row_bytes;
-  last = d->step;
-  if (v->header->loop_count == 0u) last = 0u;
-  if (last != 0u) {
-    uint64_t turns = 0u;
-    uint32_t k;
-    for (k = 0; k < v->header->loop_count; k++)
-      turns += (uint64_t)v->advances[k * v->header->group_count + task->group].iterations *
-               v->parameters[v->loops[k].parameter].most;
-    if (turns > 0u && last > (uint64_t)-1 / 2u / turns) return hexloom_say("a descriptor goes too far", number);
-    last *= turns;
-  }
-  if (v->bindings[d->binding].bytes < span || d->offset > v->bindings[d->binding].bytes - span ||
-      last > v->bindings[d->binding].bytes - span - d->offset)
+  if (d->dimensions == 1u && d->rows != 1u) return hexloom_say("a descriptor of one dimension has rows", number);
+  needed = hexloom_bytes_needed(v, t, d, NULL);
+  if (needed == 0u || (v->header->loop_count == 0u && needed > v->bindings[d->binding].bytes))
     return hexloom_say("a descriptor goes beyond its binding", number);
   if (!moves) return hexloom_say(NULL, 0u);
   if (d->operand >= task->operand_count) return hexloom_say("a descriptor names no operand", number);
-  span = (uint64_t)(d->rows - 1u) * d->operand_stride + d->row_bytes + d->operand_offset;
-  {
-    const hexloom_operand *o = &v->operands[task->first_operand + d->operand];
-    const uint32_t places = o->flags == HEXLOOM_OPERAND_RING ? o->buffer : 1u;
-    uint32_t n;
-    if (o->flags == HEXLOOM_OPERAND_RING) o = &v->operands[o->offset];
-    for (n = 0; n < places; n++)
-      if (o[n].buffer == HEXLOOM_NONE || v->buffers[o[n].buffer].bytes < span)
-        return hexloom_say("a descriptor goes beyond its operand", number);
-  }
+  span = (uint64_t)(d->rows - 1u) * d->operand_stride + d->row_bytes;
+  o = &v->operands[task->first_operand + d->operand];
+  places = o->flags == HEXLOOM_OPERAND_RING ? o->buffer : 1u;
+  if (o->flags == HEXLOOM_OPERAND_RING) o = &v->operands[o->offset];
+  for (n = 0; n < places; n++)
+    if (o[n].buffer == HEXLOOM_NONE || v->buffers[o[n].buffer].bytes < d->operand_offset ||
+        v->buffers[o[n].buffer].bytes - d->operand_offset < span)
+      return hexloom_say("a descriptor goes beyond its operand", number);
   return hexloom_say(NULL, 0u);
 }
 

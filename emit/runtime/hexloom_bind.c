@@ -6,6 +6,7 @@
 #include "hexloom_selftest.h"
 
 #define DEFAULT_TIMEOUT_NS UINT64_C(1000000000)
+#define MOST_LOOPS (64u)
 
 /* --- reading tables ---------------------------------------------------------------------------------------- */
 
@@ -100,6 +101,12 @@ static hexloom_status wrong(uint32_t code, const char *problem, uint32_t where) 
   return status;
 }
 
+/* The laps of a loop: as given, or as usual. */
+static uint32_t laps_of(const hexloom_setup *setup, uint32_t loop) {
+  const uint32_t parameter = setup->view.loops[loop].parameter;
+  return setup->parameters == NULL ? setup->view.parameters[parameter].usual : setup->parameters[parameter];
+}
+
 static hexloom_status check_memories(const hexloom_setup *setup) {
   const hexloom_view *v = &setup->view;
   hexloom_status status = clean(HEXLOOM_OK);
@@ -118,6 +125,28 @@ static hexloom_status check_memories(const hexloom_setup *setup) {
   return status;
 }
 
+/* See that memories hold what descriptors name in all laps that are made. */
+static hexloom_status check_descriptors(const hexloom_setup *setup) {
+  const hexloom_view *v = &setup->view;
+  hexloom_status status = clean(HEXLOOM_OK);
+  uint32_t laps[MOST_LOOPS];
+  uint32_t t, k;
+  if (v->header->loop_count > MOST_LOOPS) return wrong(HEXLOOM_BAD_TABLE, "there are more loops than 64", MOST_LOOPS);
+  for (k = 0u; k < v->header->loop_count; k++) laps[k] = laps_of(setup, k);
+  for (t = 0u; t < v->header->task_count; t++)
+    for (k = 0u; k < v->tasks[t].descriptor_count; k++) {
+      const hexloom_descriptor *d = &v->descriptors[v->tasks[t].first_descriptor + k];
+      const uint64_t needed = hexloom_bytes_needed(v, t, d, laps);
+      if (needed <= setup->memories[d->binding].bytes) continue;
+      status = wrong(HEXLOOM_BAD_BINDING, "a memory is too small for so many laps", d->binding);
+      status.task = t;
+      status.seen = setup->memories[d->binding].bytes;
+      status.expected = needed;
+      return status;
+    }
+  return status;
+}
+
 static hexloom_status check_kernels(const hexloom_setup *setup) {
   const hexloom_view *v = &setup->view;
   hexloom_status status = clean(HEXLOOM_OK);
@@ -130,7 +159,7 @@ static hexloom_status check_kernels(const hexloom_setup *setup) {
       status.task = t;
       return status;
     }
-    if (task->descriptor_count > 0u && task->kind == HEXLOOM_DMA) continue; /* the descriptors say what it is */
+    if (task->descriptor_count > 0u && (task->kind == HEXLOOM_DMA || setup->port->maintain != NULL)) continue;
     if (task->stage < setup->kernel_count && setup->kernels[task->stage].function != NULL) continue;
     status = wrong(HEXLOOM_NO_KERNEL, "the stage of a task has no kernel", task->stage);
     status.task = t;
@@ -188,6 +217,7 @@ static hexloom_status check_setup(const hexloom_setup *setup, void *memory, size
   if (verdict.problem != NULL) return wrong(HEXLOOM_BAD_TABLE, verdict.problem, verdict.where);
   status = check_parameters(setup);
   if (status.code == HEXLOOM_OK) status = check_memories(setup);
+  if (status.code == HEXLOOM_OK) status = check_descriptors(setup);
   return status.code != HEXLOOM_OK ? status : check_kernels(setup);
 }
 
@@ -226,10 +256,7 @@ hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes
   run->finished = (word *)(void *)(base + at.finished);
   run->slots = (slot *)(void *)(base + at.slots);
   run->laps = (uint32_t *)(void *)(base + at.laps);
-  for (q = 0u; q < setup->view.header->loop_count; q++) {
-    const uint32_t parameter = setup->view.loops[q].parameter;
-    run->laps[q] = setup->parameters == NULL ? setup->view.parameters[parameter].usual : setup->parameters[parameter];
-  }
+  for (q = 0u; q < setup->view.header->loop_count; q++) run->laps[q] = laps_of(setup, q);
   count_triggers(run);
   for (q = 0u; q < setup->view.header->queue_count; q++) {
     worker *w = worker_of(run, q);

@@ -145,6 +145,11 @@ static inline slot *slot_of(const hexloom_run *run, const hexloom_task *task, ui
   return &run->slots[task->first_slot + (task->slots == 1u ? 0u : counted % task->slots)];
 }
 
+/* Whether the descriptors of a task say all that there is to do. */
+static inline int needs_no_kernel(const hexloom_run *run, const hexloom_task *task) {
+  return task->descriptor_count > 0u && (task->kind == HEXLOOM_DMA || run->setup.port->maintain != NULL);
+}
+
 static inline int stopped(const hexloom_run *run) {
   return atomic_load_explicit(&run->stop, memory_order_acquire) != 0u;
 }

@@ -186,11 +186,27 @@ static int push_descriptors(const hexloom_call *call) {
   return answer;
 }
 
+/* Let the port do what the descriptors of a maintenance say; slices share them out. */
+static int maintain(const hexloom_call *call) {
+  const hexloom_port *p = call->run->setup.port;
+  const hexloom_descriptor *d = call->view->descriptors + call->task->first_descriptor;
+  uint32_t k, row;
+  int answer = 0;
+  for (k = 0u; k < call->task->descriptor_count; k++, d++) {
+    unsigned char *start = (unsigned char *)call->memories[d->binding].base + d->offset +
+                           d->step * (call->iteration - call->task->iteration);
+    for (row = 0u; row < d->rows && answer == 0; row++)
+      if ((k + row) % call->task->slice_count == call->slice)
+        answer = p->maintain(p->context, d->kind, start + (size_t)row * d->stride, d->row_bytes);
+  }
+  return answer;
+}
+
 static int call_kernel(worker *w, const hexloom_task *task, uint32_t t, uint16_t slice) {
   hexloom_call call = call_of(w, t, slice);
   int answer;
-  if (task->kind == HEXLOOM_DMA && task->descriptor_count > 0u) {
-    answer = push_descriptors(&call);
+  if (needs_no_kernel(w->run, task)) {
+    answer = task->kind == HEXLOOM_DMA ? push_descriptors(&call) : maintain(&call);
   } else {
     const hexloom_kernel *kernel = &w->run->setup.kernels[task->stage];
     call.user = kernel->user;

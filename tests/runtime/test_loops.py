@@ -118,7 +118,6 @@ def test_what_is_wrong_with_loops_is_found_at_binding(host_of: Callable[[str], H
     (loop,) = t.loops
     in_lap = next(k for k in range(loop.first_task, loop.first_task + 3) if t.tasks[k].wait_count)
     first = t.tasks[in_lap].first_wait
-    body = t.bodies[0]
     transfer = next(k for k, task in enumerate(t.tasks) if task.kind == records.DMA)
 
     def changed(rows: tuple[Any, ...], at: int, **to: int) -> tuple[Any, ...]:
@@ -132,7 +131,12 @@ def test_what_is_wrong_with_loops_is_found_at_binding(host_of: Callable[[str], H
         "an event is triggered more often": replace(t, parameters=changed(t.parameters, 0, most=2**31 + 4)),
         "a parameter has no range": replace(t, parameters=changed(t.parameters, 0, least=0)),
         "the bodies of a queue do not follow": replace(t, bodies=changed(t.bodies, 0, entry_count=10**5)),
-        "an entry of a loop is not that": replace(t, bodies=changed(t.bodies, 0, entry_count=body.entry_count - 1)),
+        "an event is triggered another number": replace(
+            t, bodies=changed(t.bodies, 0, entry_count=t.bodies[0].entry_count - 1)
+        ),
+        "an entry of a loop is not that": replace(
+            t, bodies=changed(t.bodies, 1, entry_count=t.bodies[1].entry_count - 1)
+        ),
         "a lap triggers an event of no": replace(t, loops=changed(t.loops, 0, event_count=1)),
         "a transfer names slots": replace(t, tasks=changed(t.tasks, transfer, first_slot=999)),
     }
