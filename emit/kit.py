@@ -215,6 +215,25 @@ endif()
 """
 
 
+def _laps(tables: Tables, stem: str) -> str:
+    """Return which parameters the tables have; nothing where they have none."""
+    if not tables.loops:
+        return ""
+    rows = "\n".join(
+        f"| {k} | laps of loop {p.where} | {p.least} | {p.most} | {p.step} | {p.usual} |"
+        for k, p in enumerate(tables.parameters)
+    )
+    return f"""The tables have loops. How many laps they make may be given when they are bound (`parameters` of a `hexloom_setup`),
+from the least to the most and so many apart; `{stem}.json` says how many iterations of which task a lap has. Without
+it they are as usual. A kernel is told its `iteration` and `tile`.
+
+| parameter | what | least | most | apart | usual |
+|---|---|---|---|---|---|
+{rows}
+
+"""
+
+
 def _readme(schedule: Schedule | PeriodicSchedule, tables: Tables, stem: str) -> str:
     pools = ["VTCM"] if isinstance(schedule, PeriodicSchedule) else ["VTCM", *(p.name for p in schedule.problem.pools)]
     bindings = "\n".join(f"| {k} | {pools[k]} | {b.bytes} | {b.align} |" for k, b in enumerate(tables.bindings))
@@ -247,5 +266,5 @@ The plan of `{schedule.name}` for {schedule.machine or "no named machine"}, by {
 |---|---|---|---|
 {queues}
 
-`{stem}.json` names what the tables number: tasks, events, buffers, and the predicted times.
+{_laps(tables, stem)}`{stem}.json` names what the tables number: tasks, events, buffers, and the predicted times.
 """

@@ -85,7 +85,9 @@ typedef struct hexloom_kernel {
 } hexloom_kernel;
 
 /* flags of a setup */
-#define HEXLOOM_PROVE (1u) /* prove at binding that no timing overwrites a live buffer; takes entries^2 bits */
+/* Prove at binding that no timing overwrites a live buffer; takes entries^2 bits. Of tables with loops only that all
+ * laps come to their end: what their buffers share is proven where they are made. */
+#define HEXLOOM_PROVE (1u)
 #define HEXLOOM_STAY (2u)  /* threads stay between executions; they are joined after an error, and by hexloom_close() */
 
 typedef struct hexloom_setup {

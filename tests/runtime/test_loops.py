@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["quick_compiler"]
 
-DELAYS = {"runs": 3, "delay_us": 60, "transfer_us": 90}
+DELAYS = {"runs": 2, "delay_us": 60, "transfer_us": 90}
 WORK = """
 schema: hexloom.workload/1
 name: rows_and_tiles
@@ -45,12 +45,12 @@ def test_known_loops_run(name: str, host_of: Callable[[str], Host]) -> None:
     periodic, tables = looped(name)
     for seed in range(1 + len(tables.loops)):
         said = host_of("gcc").run_loops(periodic, tables, seed, seed=seed, stay=seed % 2, spins=50 * seed, **DELAYS)
-        assert (said["code"], said["faults"], said["executed"], said["stuck"]) == ("OK", 0, 3, 0)
+        assert (said["code"], said["faults"], said["executed"], said["stuck"]) == ("OK", 0, 2, 0)
 
 
 @pytest.mark.parametrize("how", ["tsan", "asan"])
 def test_sanitizers_find_nothing_in_loops(how: str, host_of: Callable[[str], Host]) -> None:
-    for seed, name in enumerate(LOOPS):
+    for seed, name in enumerate(("stream", "sliced")):
         said = host_of(how).run_loops(*looped(name), seed=seed, spins=seed * 30, stay=seed % 2, **DELAYS)
         assert (said["code"], said["faults"]) == ("OK", 0), name
 
@@ -71,12 +71,13 @@ def test_random_loops_run(how: str, host_of: Callable[[str], Host]) -> None:
 
 
 def test_many_laps_need_no_more_than_few(host_of: Callable[[str], Host]) -> None:
-    """Counters, rings and transfers over 20,004 laps, twice: kernels do nothing."""
+    """Counters, rings and transfers over 4,002 laps, twice: kernels do nothing."""
     _, tables = looped("stream")
-    said = host_of("clang").run(tables.to_bytes(), parameters=20_004, runs=2, transfer_us=0, spins=500)
+    said = host_of("clang").run(tables.to_bytes(), parameters=4_002, runs=2, transfer_us=0, spins=500)
     assert (said["code"], said["executed"]) == ("OK", 2)
 
 
+@pytest.mark.slow
 def test_a_missing_wait_is_seen_by_the_kernels(host_of: Callable[[str], Host]) -> None:
     """Each wait of the lap alone: some timing of some seed shows that it was needed."""
     periodic, tables = looped("stream")
@@ -154,7 +155,7 @@ def test_every_bit_of_looped_tables_counts(host_of: Callable[[str], Host], tmp_p
     host = host_of("asan")
     program = tmp_path / "flips"
     compile_c(host.how, ROOT / "tests" / "runtime" / "flips.c", *host.objects, "-o", program)
-    ran = subprocess.run([program, tmp_path / "it.bin", "11"], capture_output=True, text=True, timeout=100)
+    ran = subprocess.run([program, tmp_path / "it.bin", "37"], capture_output=True, text=True, timeout=100)
     assert (ran.returncode, ran.stderr) == (0, "")
     bits, refused, taken = map(int, ran.stdout.split())
     assert refused == bits and 0 < taken < bits
