@@ -223,9 +223,9 @@ def _laps(tables: Tables, stem: str) -> str:
         f"| {k} | laps of loop {p.where} | {p.least} | {p.most} | {p.step} | {p.usual} |"
         for k, p in enumerate(tables.parameters)
     )
-    return f"""The tables have loops. How many laps they make may be given when they are bound (`parameters` of a `hexloom_setup`),
-from the least to the most and so many apart; `{stem}.json` says how many iterations of which task a lap has. Without
-it they are as usual. A kernel is told its `iteration` and `tile`.
+    return f"""The tables have loops. How many laps they make may be given when they are bound (`parameters` of a
+`hexloom_setup`), from the least to the most and so many apart; `{stem}.json` says how many iterations of which task a
+lap has. Without it they are as usual. A kernel is told its `iteration` and `tile`.
 
 | parameter | what | least | most | apart | usual |
 |---|---|---|---|---|---|
