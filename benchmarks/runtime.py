@@ -5,7 +5,9 @@ executions). ``dispatch``: one worker. ``dispatch_2``: two workers that need not
 every task triggers an event of its own. ``awaited``: the same, and each waits for the one before, of its own queue.
 ``handover_spin`` and ``handover_futex``: two workers wait for each other in turn, looking or sleeping; on fewer than
 two processors spinning is left out. ``execute`` and ``execute_stay``: a whole execution of six queues of one task, with
-threads that are started and joined, and with threads that stay. Bytes per task are those of a solved example.
+threads that are started and joined, and with threads that stay. ``looped`` and ``looped_awaited``: as ``dispatch`` and
+``awaited``, in a loop of 20 tasks. Bytes per task are those of a solved example, ``looped_bytes`` those of a periodic
+one for 10^3 and for 10^6 iterations.
 ``--quick`` takes fewer executions.
 """
 
@@ -18,6 +20,7 @@ import platform
 import statistics
 import subprocess
 import tempfile
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,8 +28,24 @@ from typing import Any
 from hexloom import Workload, solve
 from hexloom.emit import records
 from hexloom.emit.host import FLAGS, RUNTIME, find_compiler
+from hexloom.emit.looped import make_looped_tables
 from hexloom.emit.records import NONE
-from hexloom.emit.tables import Await, Binding, Entry, Event, Header, Queue, Tables, Task, make_tables
+from hexloom.emit.rows import (
+    Advance,
+    Await,
+    Binding,
+    Body,
+    Entry,
+    Event,
+    Header,
+    Loop,
+    Parameter,
+    Queue,
+    Tables,
+    Task,
+)
+from hexloom.emit.tables import make_tables
+from hexloom.optimizer.periodic.solve import solve_periodic
 
 ROOT = Path(__file__).resolve().parents[1]
 TASKS = 20_000
@@ -74,6 +93,55 @@ def tables_of(queues: list[list[tuple[int | None, list[int]]]]) -> Tables:
     ).sealed()
 
 
+def looped_tables(body: int, laps: int, *, awaited: bool) -> Tables:
+    """Return a queue of one task, a loop of ``body`` tasks, and one task behind it, which use no memory.
+
+    With ``awaited`` each task of the loop triggers an event, and waits for the one before it.
+    """
+    flat = tables_of([[(None, []) for _ in range(body + 2)]])
+    events = tuple(Event(0, 1) for _ in range(body)) if awaited else ()
+    waits: list[Await] = []
+    tasks: list[Task] = []
+    for t, task in enumerate(flat.tasks):
+        inside = awaited and 0 < t <= body
+        tasks.append(
+            replace(task, first_wait=len(waits), wait_count=int(inside), trigger_event=t - 1 if inside else NONE)
+        )
+        if inside:  # the first one waits for the last one of the lap before: in the first lap for nothing yet
+            waits.append(Await((t - 2) % body, int(t > 1)))
+    if awaited:  # a task before the loop triggers what the first lap waits for
+        tasks[0] = replace(tasks[0], trigger_event=body - 1)
+        waits[0] = Await(body - 1, 1)
+        events = (*events[:-1], Event(1, 1))
+    made = replace(
+        flat,
+        tasks=tuple(tasks),
+        waits=tuple(waits),
+        events=events,
+        loops=(Loop(1, body, 0, len(events), 0),),
+        bodies=(Body(1, body),),
+        parameters=(Parameter(records.LAPS, 0, 1, 2**30, 1, laps),),
+        advances=(Advance(1),),
+    )
+    counts = {f"{record.name}_count": len(rows) for _, record, rows in made.parts}
+    return replace(made, header=replace(made.header, **counts, group_count=1)).sealed()
+
+
+def looped_bytes() -> dict[str, int]:
+    """Return the bytes of the tables of one workload for 10^3 and 10^6 iterations."""
+    found = {}
+    for count in (10**3, 10**6):
+        ops = [
+            {"name": "load_{i}", "stage": "load", "engine": "dma", "duration_us": 3, "after": ["work_{i-2}"]},
+            {"name": "work_{i}", "stage": "work", "engine": "hmx", "duration_us": 5, "after": ["load_{i}"]},
+        ]
+        task = {"name": "t", "ops": [{"for": "i", "count": count, "ops": ops}]}
+        data = {"schema": "hexloom.workload/1", "name": "loop", "hw": "hexagon-v79", "tasks": [task]}
+        periodic = solve_periodic(Workload.from_data(data, "loop"), time_limit_s=0.5, contention="none", seed=1)
+        found[str(count)] = len(make_looped_tables(periodic).to_bytes())
+    return found
+
+
 def build(folder: Path) -> Path:
     """Build the program that executes tables."""
     include = ["-I", str(ROOT / "emit" / "runtime"), "-I", str(ROOT / "emit" / "include")]
@@ -116,6 +184,8 @@ def main() -> None:
         "triggered": (tables_of([[(k, []) for k in range(TASKS)]]), TASKS - 1, 200),
         "awaited": (tables_of([[(k, [k - 1] if k else []) for k in range(TASKS)]]), TASKS - 1, 200),
         "handover_futex": (tables_of(turns), HANDOVERS - 2, 0),
+        "looped": (looped_tables(20, TASKS // 20, awaited=False), TASKS, 200),
+        "looped_awaited": (looped_tables(20, TASKS // 20, awaited=True), TASKS, 200),
         "execute": (short, 0, 0),
         "execute_stay": (short, 0, 0),
     }
@@ -159,6 +229,8 @@ def main() -> None:
             "execute_us_median": us["execute"],
             "execute_stay_us_median": us["execute_stay"],
             "bytes_per_task": round(len(example.to_bytes()) / len(example.tasks), 1),
+            "looped_us_median": us["looped"],
+            "looped_bytes": looped_bytes(),
             "code_bytes": text_bytes,
             "task_record_bytes": records.TASK.size_bytes,
         },

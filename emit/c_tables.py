@@ -9,16 +9,22 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from hexloom.emit.buffer_map import buffer_map
 from hexloom.emit.ctext import EXTERNAL, INTERNAL, CText, Names, braced, comment, identifier, unsigned
+from hexloom.emit.descriptors import with_descriptors
+from hexloom.emit.looped import make_looped_tables
 from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, NONE
-from hexloom.emit.tables import Tables, make_tables
+from hexloom.emit.tables import make_tables
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 
 if TYPE_CHECKING:
     from hexloom.emit.records import Record
+    from hexloom.emit.rows import Tables
     from hexloom.optimizer.schedule import Schedule
 
 SHARED_HEADER, SELFTEST_HEADER = "hexloom_tables.h", "hexloom_selftest.h"
+INSIDE = frozenset({"loops", "bodies", "parameters", "descriptors", "advances"})
+"""Tables that not every schedule has; nobody but the view names them."""
+
 LONGEST_STEM = EXTERNAL - len("_operands")
 QUEUE_KINDS = {1: "hmx", 2: "hvx", 4: "other", 5: "detached"}
 TASK_KINDS = {1: "hmx", 2: "hvx", 3: "dma", 4: "other"}
@@ -29,12 +35,24 @@ def stem_of(name: str) -> str:
     return identifier(name, LONGEST_STEM)
 
 
-class CTables:
-    """Everything that is emitted for one schedule; ``stem`` is what files and C names begin with."""
+def tables_of(source: Schedule | PeriodicSchedule, *, descriptors: bool = False) -> Tables:
+    """Return the tables of a checked schedule, with loops if it is periodic; with ``descriptors`` of what ops move."""
+    if isinstance(source, PeriodicSchedule):
+        return make_looped_tables(source, descriptors=descriptors)
+    tables = make_tables(source)
+    return with_descriptors(tables, source.problem) if descriptors else tables
 
-    def __init__(self, schedule: Schedule, stem: str) -> None:
-        self.schedule = schedule
-        self.tables: Tables = make_tables(schedule)
+
+class CTables:
+    """Everything that is emitted for one schedule; ``stem`` is what files and C names begin with.
+
+    Of a periodic schedule ``schedule`` is what is written down of it.
+    """
+
+    def __init__(self, source: Schedule | PeriodicSchedule, stem: str, *, descriptors: bool = False) -> None:
+        self.origin = source
+        self.schedule = source.written if isinstance(source, PeriodicSchedule) else source
+        self.tables = tables_of(source, descriptors=descriptors)
         self.stem = stem_of(stem)
         self.macro = self.stem.upper()
 
@@ -62,6 +80,8 @@ class CTables:
             out.define(names(f"{macro}_QUEUE_{engine}_{queue.unit}").upper(), unsigned(k))
         out("", f"extern const hexloom_header {self.stem}_header;")
         for plural, record, rows in tables.parts:
+            if plural in INSIDE:
+                continue
             out(f"extern const hexloom_{record.name} {self.stem}_{plural}[{max(1, len(rows))}];")
         out("", "/* Let a view point to the tables. */", f"void {self.stem}_view(hexloom_view *view);", "")
         lines = {
@@ -78,12 +98,17 @@ class CTables:
         out(f'#include "{self.stem}.h"', "")
         out(f"const hexloom_header {self.stem}_header = {HEADER.initialiser(self.tables.header)};", "")
         for plural, record, rows in self.tables.parts:
+            if plural in INSIDE and not rows:
+                continue
             remarks = [self.schedule.problem.ops[t.op].name for t in self.tables.tasks] if plural == "tasks" else []
             out(comment(", ".join(name for name, _, _ in record.fields)))
             literal = [record.initialiser(row) for row in rows]
-            out.table(f"hexloom_{record.name}", f"{self.stem}_{plural}", literal, _zero(record), remarks)
+            kind = f"hexloom_{record.name}"
+            out.table(kind, f"{self.stem}_{plural}", literal, _zero(record), remarks, is_static=plural in INSIDE)
         out(f"void {self.stem}_view(hexloom_view *view) {{", f"  view->header = &{self.stem}_header;")
-        out(*(f"  view->{plural} = {self.stem}_{plural};" for plural, _, _ in self.tables.parts), "}")
+        for plural, _, rows in self.tables.parts:
+            out(f"  view->{plural} = {'NULL' if plural in INSIDE and not rows else f'{self.stem}_{plural}'};")
+        out("}")
         return str(out)
 
     def selftest(self) -> str:
@@ -116,7 +141,9 @@ class CTables:
     def side_car(self) -> str:
         """Return JSON for tools: the names behind the numbers, and the predicted times in ticks."""
         schedule, tables = self.schedule, self.tables
-        ops, buffers = schedule.problem.ops, [row.buffer for row in buffer_map(schedule.problem).rows]
+        ops, source = schedule.problem.ops, self.origin
+        known = {b.name: b for b in (*schedule.problem.buffers, *(b for b, _ in schedule.problem.buffers_as_one))}
+        buffers = [known[name] for name in tables.buffer_names]
         rows = {row.op: row for row in schedule.rows}
         waits = [tables.waits[t.first_wait : t.first_wait + t.wait_count] for t in tables.tasks]
         producers: list[list[int]] = [[] for _ in tables.events]
@@ -126,20 +153,20 @@ class CTables:
                 producers[task.trigger_event].append(k)
             for wait in waits[k]:
                 waiters[wait.event].append(k)
-        times = schedule.model_dump(mode="json", include={"makespan", "lower_bound"})
+        times = source.model_dump(mode="json", include={"makespan", "lower_bound"})
         data: dict[str, Any] = {
-            "schema": "hexloom.tables/0",
+            "schema": "hexloom.tables/1",
             "stem": self.stem,
-            "name": schedule.name,
-            "tool": schedule.tool,
-            "machine": schedule.machine,
+            "name": source.name,
+            "tool": source.tool,
+            "machine": source.machine,
             "abi": [ABI_MAJOR, ABI_MINOR],
             "schedule_hash": f"{tables.header.schedule_hash:016x}",
             "crc32": f"{tables.header.crc32:08x}",
             "tick_us": schedule.problem.tick_us,
             "makespan_ticks": times["makespan"],
             "lower_bound_ticks": times["lower_bound"],
-            "status": schedule.status,
+            **({} if isinstance(source, PeriodicSchedule) else {"status": source.status}),
             "groups": list(tables.groups),
             "stages": [{"group": group, "stage": stage} for group, stage in tables.stages],
             "engines": list(tables.engines),
@@ -176,11 +203,34 @@ class CTables:
                 for b, row in zip(buffers, tables.buffers, strict=True)
             ],
             "markers": [ops[i].name for i in tables.markers],
+            "marker_ops": list(tables.markers),
         }
+        if tables.tensors:
+            data["tensors"] = list(tables.tensors)
+        if tables.loops:
+            data["loops"] = [self._loop(k) for k in range(len(tables.loops))]
         return json.dumps(data, indent=1) + "\n"
 
+    def _loop(self, number: int) -> dict[str, Any]:
+        """Return what a loop is: its laps, and how many iterations of each task one has."""
+        tables = self.tables
+        loop, groups = tables.loops[number], tables.groups
+        parameter = tables.parameters[loop.parameter]
+        advances = tables.advances[number * len(groups) : (number + 1) * len(groups)]
+        return {
+            "laps": {name: getattr(parameter, name) for name in ("least", "most", "step", "usual")},
+            "iterations": {group: a.iterations for group, a in zip(groups, advances, strict=True) if a.iterations},
+            "first_task": loop.first_task,
+            "tasks": loop.task_count,
+        }
+
+    def _trips(self) -> str:
+        """Return for how many iterations of each task the times are."""
+        trips: dict[str, int] = self.origin.trips if isinstance(self.origin, PeriodicSchedule) else {}
+        return " and ".join(f"{count} iterations of {task}" for task, count in trips.items())
+
     def _banner(self) -> CText:
-        schedule, head = self.schedule, self.tables.header
+        schedule, head = self.origin, self.tables.header
         out = CText()
         machine = schedule.machine or "no named machine"
         out(comment(f"Generated by {schedule.tool} from {schedule.name} for {machine}. Do not edit."))
@@ -188,10 +238,11 @@ class CTables:
         hashes = ", ".join(f"{what} {digest}" for what, digest in digests.items() if digest)
         out(comment(f"Schedule {head.schedule_hash:016x}" + (f", {hashes}" if hashes else "")))
         times = ", ".join(
-            f"{what} {float(schedule.us(ticks)):.6f}".rstrip("0").rstrip(".") + f" {schedule.unit}"
+            f"{what} {float(schedule.us(ticks)):.6f}".rstrip("0").rstrip(".") + f" {self.schedule.unit}"
             for what, ticks in (("makespan", schedule.makespan), ("lower bound", schedule.lower_bound))
         )
-        out(comment(f"Predicted {times}, {schedule.status}"), "")
+        told = schedule.status if not isinstance(schedule, PeriodicSchedule) else self._trips()
+        out(comment(f"Predicted {times}, {told}"), "")
         return out
 
 
@@ -199,16 +250,16 @@ def _zero(record: Record) -> str:
     return braced([unsigned(0, bits)] * count if count > 1 else unsigned(0, bits) for _, bits, count in record.fields)
 
 
-def c_header(schedule: Schedule, stem: str) -> str:
+def c_header(schedule: Schedule | PeriodicSchedule, stem: str) -> str:
     """Return ``<stem>.h``."""
     return CTables(schedule, stem).header()
 
 
-def c_source(schedule: Schedule, stem: str) -> str:
+def c_source(schedule: Schedule | PeriodicSchedule, stem: str) -> str:
     """Return ``<stem>.c``."""
     return CTables(schedule, stem).source()
 
 
-def side_car(schedule: Schedule, stem: str) -> str:
+def side_car(schedule: Schedule | PeriodicSchedule, stem: str) -> str:
     """Return ``<stem>.json``."""
     return CTables(schedule, stem).side_car()

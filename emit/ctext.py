@@ -110,9 +110,18 @@ class CText:
         """End a header."""
         self("", "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {name} */")
 
-    def table(self, kind: str, name: str, rows: Sequence[str], empty: str, remarks: Sequence[str] = ()) -> None:
+    def table(
+        self,
+        kind: str,
+        name: str,
+        rows: Sequence[str],
+        empty: str,
+        remarks: Sequence[str] = (),
+        *,
+        is_static: bool = False,
+    ) -> None:
         """Add a constant array, one row a line; C has no empty arrays, so one without rows holds ``empty``."""
-        self(f"const {kind} {name}[{max(1, len(rows))}] = {{")
+        self(f"{'static ' if is_static else ''}const {kind} {name}[{max(1, len(rows))}] = {{")
         for k, row in enumerate(rows or [empty]):
             comma = "," if k + 1 < len(rows) else ""
             self(f"  {row}{comma}" + (f" {comment(remarks[k])}" if k < len(remarks) else ""))

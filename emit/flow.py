@@ -15,7 +15,7 @@ from hexloom.emit import records
 from hexloom.emit.records import NONE
 
 if TYPE_CHECKING:
-    from hexloom.emit.tables import Tables, Task
+    from hexloom.emit.rows import Tables, Task
     from hexloom.formulations.problem import Problem
 
 FROM_START = records.BUFFER_RESIDENT | records.BUFFER_FROM_START

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Literal
 
 from hexloom.emit.flow import flow_words
 from hexloom.emit.host import RUNTIME, HostRun, call, measured_of, write_runtime
-from hexloom.emit.tables import make_tables
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hexloom.emit.job import Job
     from hexloom.emit.numbers import Numbers
-    from hexloom.optimizer.schedule import Schedule
 
 ARCHITECTURES = ("v68", "v69", "v71", "v73")
 CLANGS = ("clang-19", "clang-20", "clang-18", "clang-17", "clang-16", "clang")
@@ -84,7 +83,7 @@ def find_clang() -> str:
 
 
 def run_on_hexagon(
-    schedule: Schedule,
+    job: Job,
     folder: Path,
     arch: str,
     numbers: Numbers | None,
@@ -105,30 +104,32 @@ def run_on_hexagon(
             f"--target hexagon-{arch}: compiler and emulator are there for {', '.join(ARCHITECTURES)} only"
         )
     emulator, clang = find_emulator(), find_clang()
-    tables = make_tables(schedule)
     write_runtime(folder)
     files = {
-        "tables": tables.to_bytes(),
-        "flow": flow_words(schedule.problem, tables) if numbers is None else b"",
+        "tables": job.tables.to_bytes(),
+        "plain": job.plain.to_bytes(),
+        "flow": flow_words(job.problem, job.plain) if numbers is None else b"",
         "numbers": b"" if numbers is None else numbers.words,
         "memory": b"" if numbers is None else numbers.memory,
     }
     for name, data in files.items():
         (folder / f"{name}.bin").write_bytes(data)
-    records = runs * max((2 * queue.entry_count for queue in tables.queues), default=0)
+    records = runs * max((2 * queue.entry_count for queue in job.plain.queues), default=0)
     values = {"RECORDS": records, "RUNS": runs, "SEED": seed + 1, "TIMEOUT_MS": timeout_ms * SLOWER}
     defines = [f"-DHEXLOOM_{name}={value}" for name, value in values.items()]
+    if job.laps:
+        defines.append("-DHEXLOOM_PARAMETERS=" + ",".join(map(str, job.laps)))
     sources = [*RUNTIME, *PROGRAM]
     call([clang, *FLAGS, f"-mcpu=hexagon{arch}", *defines, *sources, "-o", "device"], folder, "clang failed")
     said = json.loads(call([emulator, "-cpu", arch, "./device"], folder, "the emulated program failed", (0, 1)))
     rows = [
         (queue, task, piece, phase, executed, start, end)
-        for queue, start, end, task, phase, piece, executed, _ in RECORD.iter_unpack(_traced(folder))
+        for queue, start, end, _, phase, piece, executed, task in RECORD.iter_unpack(_traced(folder))
     ]
     kernels: Literal["flow", "numeric"] = "flow" if numbers is None else "numeric"
-    measured = measured_of(schedule, tables, rows, runs=runs, kernels=kernels, target=f"hexagon-{arch}")
+    measured = measured_of(job, rows, runs=runs, kernels=kernels, target=f"hexagon-{arch}")
     wrong = [] if numbers is None or said["code"] != "OK" else numbers.faults((folder / "result.bin").read_bytes())
-    return HostRun.of(schedule, tables, said, measured, wrong)
+    return HostRun.of(job, said, measured, wrong)
 
 
 def _traced(folder: Path) -> bytes:

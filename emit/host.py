@@ -16,7 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from hexloom.emit.buffer_map import buffer_map
-from hexloom.emit.c_tables import QUEUE_KINDS, SELFTEST_HEADER, SHARED_HEADER, CTables
+from hexloom.emit.c_tables import QUEUE_KINDS, SELFTEST_HEADER, SHARED_HEADER
 from hexloom.emit.files import write_tables
 from hexloom.emit.flow import flow_words
 from hexloom.optimizer.errors import InvalidInputError
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
+    from hexloom.emit.job import Job
     from hexloom.emit.numbers import Numbers
-    from hexloom.emit.tables import Tables
     from hexloom.optimizer.measured import Phase
-    from hexloom.optimizer.schedule import Schedule
 
 RUNTIME = ("hexloom_bind.c", "hexloom_wait.c", "hexloom_walk.c", "hexloom_runtime.c")
 HOST = (
@@ -38,6 +37,7 @@ HOST = (
     "hexloom_numeric.c",
     "hexloom_late.c",
     "hexloom_flow.c",
+    "hexloom_arguments.c",
     "hexloom_host.c",
 )
 COMPILERS = ("cc", "gcc", "clang", "clang-19")
@@ -65,12 +65,11 @@ class HostRun:
     wrong: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, schedule: Schedule, tables: Tables, said: dict[str, Any], measured: Measured, wrong: Sequence[str]
-    ) -> HostRun:
-        """Put together what a program said and measured, with the names that ``schedule`` knows."""
-        ops = tuple(schedule.problem.ops[task.op].name for task in tables.tasks)
-        buffers = tuple(row.buffer.name for row in buffer_map(schedule.problem).rows)
+    def of(cls, job: Job, said: dict[str, Any], measured: Measured, wrong: Sequence[str]) -> HostRun:
+        """Put together what a program said and measured, with the names that ``job`` knows."""
+        # What happened to a task of a loop is said of its first lap: the status does not know which one it was.
+        ops = tuple(job.problem.ops[task.op].name for task in job.plain.tasks)
+        buffers = tuple(row.buffer.name for row in buffer_map(job.problem).rows)
         return cls(said, measured, ops, buffers, tuple(wrong))
 
     @property
@@ -127,10 +126,10 @@ def write_runtime(folder: Path, parts: Collection[str] | None = None) -> list[st
     return written
 
 
-def write_host(schedule: Schedule, folder: Path) -> list[str]:
+def write_host(job: Job, folder: Path) -> list[str]:
     """Write all sources of the program into ``folder``; return the names of those to compile."""
     write_runtime(folder)
-    write_tables(schedule, folder, STEM)
+    write_tables(job.source, folder, STEM)
     (folder / "main.c").write_text(
         f'#include "hexloom_host.h"\n#include "{STEM}.h"\n\n'
         f"int main(int argc, char **argv) {{\n  hexloom_view view;\n  {STEM}_view(&view);\n"
@@ -146,7 +145,7 @@ def _copy(room: str, name: str, folder: Path) -> None:
 
 
 def run_on_host(
-    schedule: Schedule,
+    job: Job,
     folder: Path,
     *,
     runs: int = 1,
@@ -166,18 +165,18 @@ def run_on_host(
     InvalidInputError
         When there is no compiler, the program cannot be built, or it does not run.
     """
-    tables = CTables(schedule, STEM).tables
-    records = runs * max((2 * queue.entry_count for queue in tables.queues), default=0)
-    if 32 * records * len(tables.queues) > LONGEST_TRACE_BYTES:
+    queues = job.plain.queues
+    records = runs * max((2 * queue.entry_count for queue in queues), default=0)
+    if 32 * records * len(queues) > LONGEST_TRACE_BYTES:
         raise InvalidInputError(
-            f"--runs {runs}: the trace would take {32 * records * len(tables.queues)} bytes, above the limit "
+            f"--runs {runs}: the trace would take {32 * records * len(queues)} bytes, above the limit "
             f"{LONGEST_TRACE_BYTES}; run it fewer times"
         )
     compiler = find_compiler()
-    sources = write_host(schedule, folder)
+    sources = write_host(job, folder)
     call([compiler, *FLAGS, *sources, "-o", "host"], folder, "the C compiler failed")
     arguments: dict[str, object] = {
-        **_work(schedule, tables, numbers, folder),
+        **_work(job, numbers, folder),
         "trace": "trace.txt",
         "runs": runs,
         "seed": seed,
@@ -191,19 +190,23 @@ def run_on_host(
     said = json.loads(call(program, folder, "the program failed", (0, 1)))
     lines = (folder / "trace.txt").read_text(encoding="utf-8").splitlines()
     rows = [(*map(int, line.split()),) for line in lines]
-    measured = measured_of(schedule, tables, rows, runs=runs, kernels="flow" if numbers is None else "numeric")
+    measured = measured_of(job, rows, runs=runs, kernels="flow" if numbers is None else "numeric")
     wrong = [] if numbers is None or said["code"] != "OK" else numbers.faults((folder / "result.bin").read_bytes())
-    return HostRun.of(schedule, tables, said, measured, wrong)
+    return HostRun.of(job, said, measured, wrong)
 
 
-def _work(schedule: Schedule, tables: Tables, numbers: Numbers | None, folder: Path) -> dict[str, object]:
+def _work(job: Job, numbers: Numbers | None, folder: Path) -> dict[str, object]:
     """Write down what the kernels do; return the arguments that say so."""
+    loops: dict[str, object] = {}
+    if job.laps:
+        (folder / "plain.bin").write_bytes(job.plain.to_bytes())
+        loops = {"plain": "plain.bin", "parameters": ",".join(map(str, job.laps))}
     if numbers is None:
-        (folder / "flow.bin").write_bytes(flow_words(schedule.problem, tables))
-        return {"flow": "flow.bin"}
+        (folder / "flow.bin").write_bytes(flow_words(job.problem, job.plain))
+        return {"flow": "flow.bin", **loops}
     (folder / "numbers.bin").write_bytes(numbers.words)
     (folder / "memory.bin").write_bytes(numbers.memory)
-    return {"numbers": "numbers.bin", "memory": "memory.bin", "result": "result.bin"}
+    return {"numbers": "numbers.bin", "memory": "memory.bin", "result": "result.bin", **loops}
 
 
 def call(command: list[str], folder: Path, what: str, good: tuple[int, ...] = (0,)) -> str:
@@ -215,8 +218,7 @@ def call(command: list[str], folder: Path, what: str, good: tuple[int, ...] = (0
 
 
 def measured_of(
-    schedule: Schedule,
-    tables: Tables,
+    job: Job,
     rows: Sequence[tuple[int, ...]],
     *,
     runs: int,
@@ -225,10 +227,11 @@ def measured_of(
 ) -> Measured:
     """Return the trace of ``rows``: (queue, task, slice, phase, execution, start, end) of each record."""
     first = min((row[5] for row in rows), default=0)
+    tables, source = job.plain, job.source
     return Measured(
-        name=schedule.name,
-        tool=schedule.tool,
-        machine=schedule.machine,
+        name=source.name,
+        tool=source.tool,
+        machine=source.machine,
         target=target,
         schedule_hash=f"{tables.header.schedule_hash:016x}",
         kernels=kernels,
@@ -245,7 +248,7 @@ def measured_of(
             MeasuredRecord(
                 worker=worker,
                 task=task,
-                op=schedule.problem.ops[tables.tasks[task].op].name,
+                op=job.problem.ops[tables.tasks[task].op].name,
                 slice=piece,
                 run=executed,
                 phase=PHASES[phase - 1],

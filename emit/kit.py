@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexloom.emit.buffer_map import buffer_map
+from hexloom.emit.c_tables import tables_of
 from hexloom.emit.ctext import INTERNAL, CText, Names, comment
 from hexloom.emit.files import write_emission
 from hexloom.emit.host import RUNTIME, write_runtime
-from hexloom.emit.records import DMA, TASK_ASYNC
-from hexloom.emit.tables import make_tables
+from hexloom.emit.records import DMA, OPERAND_RING, TASK_ASYNC
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.schedule import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hexloom.emit.tables import Tables
+    from hexloom.emit.rows import Tables
     from hexloom.optimizer.schedule import Schedule
 
 
@@ -54,11 +54,11 @@ PARTS = ("bind", "wait", "walk", "run", "runtime", "port", "posix", "qurt", "ker
 """What a kit has of the runtime's folder; the rest is for runs of our own."""
 
 
-def write_kit(schedule: Schedule, folder: Path, stem: str, source: str = "-") -> dict[str, str]:
+def write_kit(schedule: Schedule | PeriodicSchedule, folder: Path, stem: str, source: str = "-") -> dict[str, str]:
     """Write what `write_emission` writes, and all that makes a build of it; return the paths by file name."""
     written = write_emission(schedule, folder, stem, source)
     shared = write_runtime(folder, PARTS)
-    tables = make_tables(schedule)
+    tables = tables_of(schedule)
     texts = {
         f"{stem}_kernels.h": _kernels_header(stem),
         f"{stem}_kernels.c": _kernels(schedule, tables, stem),
@@ -81,7 +81,7 @@ def _kernels_header(stem: str) -> str:
     return str(out)
 
 
-def _kernels(schedule: Schedule, tables: Tables, stem: str) -> str:
+def _kernels(schedule: Schedule | PeriodicSchedule, tables: Tables, stem: str) -> str:
     """Return a function per stage that says what it is given, and fails until it is filled in."""
     out = CText()
     out(comment(f"Written by {schedule.tool} once, to be filled in: the kernels of {schedule.name}."))
@@ -103,7 +103,7 @@ def _kernels(schedule: Schedule, tables: Tables, stem: str) -> str:
     return str(out)
 
 
-def _given(schedule: Schedule, tables: Tables, stage: int) -> list[str]:
+def _given(schedule: Schedule | PeriodicSchedule, tables: Tables, stage: int) -> list[str]:
     """Return in words what the first task of a stage works on."""
     first = next(task for task in tables.tasks if task.stage == stage)
     lines = []
@@ -114,10 +114,11 @@ def _given(schedule: Schedule, tables: Tables, stage: int) -> list[str]:
     if first.flags & TASK_ASYNC:
         lines.append("Its result exists later than it returns: say hexloom_finish() when it does.")
     used = tables.operands[first.first_operand : first.first_operand + first.operand_count]
-    rows = buffer_map(schedule.problem).rows
-    for k, operand in enumerate(used):
+    for k, first_place in enumerate(used):
+        turns = first_place.flags == OPERAND_RING
+        operand = tables.operands[first_place.offset] if turns else first_place
         size = tables.buffers[operand.buffer].bytes
-        lines.append(f"hexloom_at(call, {k}): {size} bytes, of its first task {rows[operand.buffer].buffer.name}.")
+        lines.append(f"hexloom_at(call, {k}): {size} bytes, of its first task {tables.buffer_names[operand.buffer]}.")
     return lines
 
 
@@ -214,11 +215,28 @@ endif()
 """
 
 
-def _readme(schedule: Schedule, tables: Tables, stem: str) -> str:
-    bindings = "\n".join(
-        f"| {k} | {'VTCM' if k == 0 else schedule.problem.pools[k - 1].name} | {b.bytes} | {b.align} |"
-        for k, b in enumerate(tables.bindings)
+def _laps(tables: Tables, stem: str) -> str:
+    """Return which parameters the tables have; nothing where they have none."""
+    if not tables.loops:
+        return ""
+    rows = "\n".join(
+        f"| {k} | laps of loop {p.where} | {p.least} | {p.most} | {p.step} | {p.usual} |"
+        for k, p in enumerate(tables.parameters)
     )
+    return f"""The tables have loops. How many laps they make may be given when they are bound (`parameters` of a
+`hexloom_setup`), from the least to the most and so many apart; `{stem}.json` says how many iterations of which task a
+lap has. Without it they are as usual. A kernel is told its `iteration` and `tile`.
+
+| parameter | what | least | most | apart | usual |
+|---|---|---|---|---|---|
+{rows}
+
+"""
+
+
+def _readme(schedule: Schedule | PeriodicSchedule, tables: Tables, stem: str) -> str:
+    pools = ["VTCM"] if isinstance(schedule, PeriodicSchedule) else ["VTCM", *(p.name for p in schedule.problem.pools)]
+    bindings = "\n".join(f"| {k} | {pools[k]} | {b.bytes} | {b.align} |" for k, b in enumerate(tables.bindings))
     queues = "\n".join(
         f"| {k} | {tables.engines[q.engine] if q.engine < len(tables.engines) else 'lent by the caller'} | {q.unit} | "
         f"{q.entry_count} |"
@@ -248,5 +266,5 @@ The plan of `{schedule.name}` for {schedule.machine or "no named machine"}, by {
 |---|---|---|---|
 {queues}
 
-`{stem}.json` names what the tables number: tasks, events, buffers, and the predicted times.
+{_laps(tables, stem)}`{stem}.json` names what the tables number: tasks, events, buffers, and the predicted times.
 """

@@ -27,9 +27,11 @@ from hexloom.optimizer.lower import expand
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexloom.emit.tables import Tables, Task
+    from hexloom.emit.rows import Tables, Task
+    from hexloom.formulations.problem import Problem
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.draft import OpDraft
+    from hexloom.optimizer.periodic.schedule import PeriodicSchedule
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.workload import Workload
 
@@ -101,6 +103,18 @@ def make_numbers(
     InvalidInputError
         It was made from another workload or machine file, or a task is none of the library's kernels.
     """
+    machine = made_for(schedule, workload, hw)
+    return numbers_of(schedule.problem, tables, workload, machine, seed)
+
+
+def made_for(schedule: Schedule | PeriodicSchedule, workload: Workload, hw: str | None = None) -> Machine:
+    """Return the machine of a schedule that was made from ``workload``, which is ``hw`` or the one it names.
+
+    Raises
+    ------
+    InvalidInputError
+        It was made from another workload or machine file.
+    """
     if schedule.workload_digest != workload.digest():
         raise InvalidInputError(
             f"schedule {schedule.name!r} was not made from this workload: its digest is {workload.digest()[:12]}..., "
@@ -109,7 +123,18 @@ def make_numbers(
     machine = load_hw(hw or workload.hw or schedule.machine or "")
     if schedule.machine_digest != machine.digest():
         raise InvalidInputError(f"machine {machine.name!r} is not what the schedule was made for; solve it again")
-    return _Build(schedule, tables, workload, seed).numbers(_drafts(workload, machine))
+    return machine
+
+
+def numbers_of(problem: Problem, tables: Tables, workload: Workload, machine: Machine, seed: int = 0) -> Numbers:
+    """Return data for a run of ``tables``, whose tasks are ops of ``problem``, which ``workload`` comes to.
+
+    Raises
+    ------
+    InvalidInputError
+        A task is none of the library's kernels, or its data are too large.
+    """
+    return _Build(problem, tables, workload, seed).numbers(_drafts(workload, machine))
 
 
 def _drafts(workload: Workload, machine: Machine) -> dict[str, tuple[Any, dict[str, OpDraft]]]:
@@ -121,7 +146,7 @@ def _drafts(workload: Workload, machine: Machine) -> dict[str, tuple[Any, dict[s
 
 @dataclass
 class _Build:
-    schedule: Schedule
+    problem: Problem
     tables: Tables
     workload: Workload
     seed: int
@@ -156,13 +181,13 @@ class _Build:
 
     def _row(self, task: Task, found: dict[tuple[str, str], list[int]]) -> list[int]:
         """Return the words of a task, with roles of buffers replaced by numbers of operands."""
-        op = self.schedule.problem.ops[task.op]
+        op = self.problem.ops[task.op]
         key = (op.task, op.name.removeprefix(f"{op.task}/"))
         words = found.get(key)
         if words is None:  # maintenance of caches, which a host does by itself
             return [NOTHING] * WORDS
         used = self.tables.operands[task.first_operand : task.first_operand + task.operand_count]
-        names = [self.schedule.problem.buffers[o.buffer].name.rsplit("/", 1)[-1] for o in used]
+        names = [self.problem.buffers[o.buffer].name.rsplit("/", 1)[-1] for o in used]
         row = [_operand(names, word) if isinstance(word, str) else word for word in words]
         return row + [0] * (WORDS - len(row))
 

@@ -199,6 +199,47 @@ class Orders:
                 over[q] |= 0 if self.late[i] else bit[i, q]
         return waits
 
+    def slice_waits(self) -> list[list[tuple[int, int]]]:
+        """Return for each op the fewest (op, slice) that must have ended before it starts, in their order.
+
+        As `waits`, but slice by slice: where every slice has an event of its own. No op may be late.
+        """
+        required = self._required()
+        place: dict[tuple[int, int], int] = {}
+        at: dict[tuple[int, Action], list[int]] = {}
+        for q, lane in enumerate(self.lanes):
+            for step in lane.steps:
+                at.setdefault((step.op, step.action), []).append(q)
+                if step.action != "start":
+                    place[step.op, step.slice] = q
+        bit = {who: 1 << k for k, who in enumerate(place)}
+        slices: dict[int, list[int]] = {}
+        for op, piece in sorted(place):
+            slices.setdefault(op, []).append(piece)
+        over = [0] * len(self.lanes)
+        known: dict[tuple[int, int], int] = {}
+        ended: dict[int, int] = {}
+        found: list[list[tuple[int, int]]] = [[] for _ in required]
+        for turn, (i, action) in enumerate(self.turns):
+            lanes = at.get((i, action), [])
+            if action != "wait":
+                self._check_order(i, required[i] - ended.keys())
+                latest = sorted(required[i], key=lambda a: ended[a], reverse=True)
+                for who in ((a, piece) for a in latest for piece in slices[a]):
+                    if any(not bit[who] & over[q] for q in lanes):
+                        found[i].append(who)
+                        for q in lanes:
+                            over[q] |= known[who]
+                found[i].reverse()
+            if action == "start":
+                continue
+            ended[i] = turn
+            for piece in slices.get(i, ()):
+                q = place[i, piece]
+                over[q] |= bit[i, piece]
+                known[i, piece] = over[q]
+        return found
+
     def _check_order(self, op: int, missing: set[int]) -> None:
         if missing:
             names = [self.schedule.problem.ops[i].name for i in (min(missing), op)]

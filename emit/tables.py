@@ -8,207 +8,44 @@ awaited by the same tasks share one event.
 from __future__ import annotations
 
 import re
-import zlib
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hexloom.emit import records
 from hexloom.emit.buffer_map import buffer_map
 from hexloom.emit.orders import Orders
 from hexloom.emit.records import NONE
+from hexloom.emit.rows import Await, Binding, Buffer, Entry, Event, Header, Operand, Queue, Tables, Task
 from hexloom.optimizer.kernels.engines import HMX, HVX
 from hexloom.optimizer.schedule import schedule_hash
 
 if TYPE_CHECKING:
     from hexloom.emit.orders import Action
-    from hexloom.emit.records import Record
     from hexloom.formulations.problem import Buffer as ProblemBuffer
+    from hexloom.formulations.problem import Mode
     from hexloom.optimizer.schedule import Schedule
 
 ENGINE_KINDS = {HMX: records.HMX, HVX: records.HVX}
 ACTIONS: dict[Action, int] = {"run": records.RUN, "start": records.START, "wait": records.WAIT}
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One op. ``op`` is its position in the problem, ``queue`` its first queue; a transfer has one slice."""
-
-    op: int
-    kind: int
-    flags: int
-    mode: int
-    group: int
-    stage: int
-    tile: int
-    queue: int
-    slice_count: int
-    first_operand: int
-    operand_count: int
-    first_wait: int
-    wait_count: int
-    trigger_event: int
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """Memory that a task uses: ``offset`` bytes from the base of a binding; ``buffer`` names its entry in the map."""
-
-    binding: int
-    space: int
-    flags: int
-    buffer: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Await:
-    """The task starts once the counter of ``event`` has reached ``threshold``."""
-
-    event: int
-    threshold: int
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """How often a run triggers the event, and how many tasks wait for it."""
-
-    triggers: int
-    waiters: int
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """The entries ``[first_entry, first_entry + entry_count)`` are executed in order by one thread."""
-
-    engine: int
-    unit: int
-    kind: int
-    flags: int
-    first_entry: int
-    entry_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Run slice ``slice`` of a task, or start its transfer, or wait for it."""
-
-    task: int
-    action: int
-    flags: int
-    slice: int
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """Where a buffer lies in the scratchpad; ``bytes`` are those it occupies, rounded to its granule."""
-
-    offset: int
-    bytes: int
-    align: int
-    binding: int
-    flags: int
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """A memory that is known only at run time, by its base; what the plan asks of it."""
-
-    bytes: int
-    align: int
-    space: int
-    flags: int
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What the tables are: ABI, sizes of records, counts, target, hash and checksum."""
-
-    target_arch: int
-    task_count: int
-    operand_count: int
-    wait_count: int
-    event_count: int
-    queue_count: int
-    entry_count: int
-    buffer_count: int
-    binding_count: int
-    vtcm_bytes: int
-    schedule_hash: int
-    crc32: int = 0
-    header_crc32: int = 0
-    flags: int = 0
-    magic: int = records.MAGIC
-    abi_major: int = records.ABI_MAJOR
-    abi_minor: int = records.ABI_MINOR
-    header_bytes: int = records.HEADER.size_bytes
-    task_bytes: int = records.TASK.size_bytes
-    operand_bytes: int = records.OPERAND.size_bytes
-    wait_bytes: int = records.AWAIT.size_bytes
-    event_bytes: int = records.EVENT.size_bytes
-    queue_bytes: int = records.QUEUE.size_bytes
-    entry_bytes: int = records.ENTRY.size_bytes
-    buffer_bytes: int = records.BUFFER.size_bytes
-    binding_bytes: int = records.BINDING.size_bytes
-
-
-@dataclass(frozen=True)
-class Tables:
-    """All tables of one schedule, and the names that they leave out.
-
-    ``stages`` are pairs (name of the workload's task, stage); a record's ``group`` and ``stage`` are positions in
-    ``groups`` and ``stages``, its ``engine`` in ``engines``. ``markers`` are ops that take no time on no engine.
-    """
-
-    header: Header
-    tasks: tuple[Task, ...]
-    operands: tuple[Operand, ...]
-    waits: tuple[Await, ...]
-    events: tuple[Event, ...]
-    queues: tuple[Queue, ...]
-    entries: tuple[Entry, ...]
-    buffers: tuple[Buffer, ...]
-    bindings: tuple[Binding, ...]
-    groups: tuple[str, ...]
-    stages: tuple[tuple[str, str], ...]
-    engines: tuple[str, ...]
-    markers: tuple[int, ...]
-
-    @cached_property
-    def parts(self) -> tuple[tuple[str, Record, tuple[object, ...]], ...]:
-        """Return (plural name, record, rows) of every table after the header, in the order of the checksum."""
-        return (
-            ("tasks", records.TASK, self.tasks),
-            ("operands", records.OPERAND, self.operands),
-            ("waits", records.AWAIT, self.waits),
-            ("events", records.EVENT, self.events),
-            ("queues", records.QUEUE, self.queues),
-            ("entries", records.ENTRY, self.entries),
-            ("buffers", records.BUFFER, self.buffers),
-            ("bindings", records.BINDING, self.bindings),
-        )
-
-    def to_bytes(self) -> bytes:
-        """Return the canonical bytes: header, then the tables without gaps."""
-        rows = (record.pack(row) for _, record, rows in self.parts for row in rows)
-        return records.HEADER.pack(self.header) + b"".join(rows)
-
-    def checksum(self) -> int:
-        """Return the CRC-32 of the canonical bytes with a checksum of zero in the header."""
-        return zlib.crc32(replace(self, header=replace(self.header, crc32=0)).to_bytes())
-
-    def sealed(self) -> Tables:
-        """Return these tables with the checksums that fit them: first that of the header alone."""
-        blank = replace(self.header, crc32=0, header_crc32=0)
-        header = replace(blank, header_crc32=zlib.crc32(records.HEADER.pack(blank)))
-        tables = replace(self, header=header)
-        return replace(tables, header=replace(header, crc32=tables.checksum()))
-
-
 def target_arch(machine: str | None) -> int:
     """Return the version of the instruction set that a machine is named after (79 for hexagon-v79), or 0."""
     found = re.search(r"(?:^|-)v(\d{2,3})$", machine or "")
     return int(found[1]) if found else 0
+
+
+def buffer_row(b: ProblemBuffer, offset: int, flags: int = 0, binding: int = 0) -> Buffer:
+    """Return the row of a buffer that lies at ``offset``; ``flags`` are those that its plan gives it."""
+    flags |= records.BUFFER_LIVES[b.resident] | records.BUFFER_PINNED * (b.address is not None)
+    return Buffer(offset=offset, bytes=b.occupied_bytes, align=b.align_bytes, binding=binding, flags=flags)
+
+
+def kind_of(mode: Mode) -> int:
+    """Return the kind of a task in this mode."""
+    if mode.dma is not None:
+        return records.DMA
+    kinds = [ENGINE_KINDS.get(use.engine, records.OTHER) for use in mode.uses if use.ticks > 0]
+    return min(kinds, default=records.OTHER)
 
 
 def make_tables(schedule: Schedule) -> Tables:
@@ -262,6 +99,8 @@ class _Build:
             binding_count=len(bindings),
             vtcm_bytes=vtcm_bytes,
             schedule_hash=schedule_hash(self.schedule),
+            group_count=len(self.groups),
+            slot_count=sum(task.slots for task in tasks),
         )
         tables = Tables(
             header=header,
@@ -277,6 +116,7 @@ class _Build:
             stages=self.stages,
             engines=self.engines,
             markers=tuple(self.orders.markers),
+            buffer_names=tuple(row.buffer.name for row in self.map.rows),
         )
         return tables.sealed()
 
@@ -308,6 +148,7 @@ class _Build:
         tasks: list[Task] = []
         operands: list[Operand] = []
         waits: list[Await] = []
+        transfers = 0
         for i in self.ops:
             op = self.problem.ops[i]
             used = [self._operand(row) for row in self.map.operands_of(self.problem.op_buffers[i])]
@@ -315,7 +156,7 @@ class _Build:
             tasks.append(
                 Task(
                     op=i,
-                    kind=self._kind(i),
+                    kind=kind_of(self.orders.modes[i]),
                     flags=records.TASK_ASYNC if self.orders.late[i] else 0,
                     mode=chosen[op.name],
                     group=group_of[op.task],
@@ -328,18 +169,14 @@ class _Build:
                     first_wait=len(waits),
                     wait_count=len(awaited),
                     trigger_event=event_of.get(i, NONE),
+                    first_slot=transfers,
+                    slots=int(self.orders.modes[i].dma is not None),
                 )
             )
+            transfers += tasks[-1].slots
             operands += used
             waits += awaited
         return tuple(tasks), tuple(operands), tuple(waits)
-
-    def _kind(self, op: int) -> int:
-        mode = self.orders.modes[op]
-        if mode.dma is not None:
-            return records.DMA
-        kinds = [ENGINE_KINDS.get(use.engine, records.OTHER) for use in mode.uses if use.ticks > 0]
-        return min(kinds, default=records.OTHER)
 
     def _operand(self, buffer: int) -> Operand:
         address = self._address_of(buffer)
@@ -370,15 +207,11 @@ class _Build:
 
     def _buffers(self) -> tuple[Buffer, ...]:
         return tuple(
-            Buffer(
-                offset=self._address_of(k),
-                bytes=b.occupied_bytes,
-                align=b.align_bytes,
-                binding=self._binding_of(k),
-                flags=records.BUFFER_LIVES[b.resident]
-                | records.BUFFER_PINNED * (b.address is not None)
-                | records.BUFFER_OVERWRITES * self._lies_on_another(b)
-                | flags,
+            buffer_row(
+                b,
+                self._address_of(k),
+                records.BUFFER_OVERWRITES * self._lies_on_another(b) | flags,
+                self._binding_of(k),
             )
             for k, (b, _, flags) in enumerate(self.map.rows)
         )

@@ -274,13 +274,13 @@ def check_command(
     """Check a schedule for every violation, or a hand-written pipeline for every order of its steps."""
     from hexloom.optimizer.check import check_schedule
     from hexloom.optimizer.workload import read_data
-    from hexloom.schedules import schedule_from
+    from hexloom.schedules import is_periodic, schedule_from
 
     limit = seconds(time_limit)
     data = read_data(source)
     if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.pipeline/"):
         return _check_pipeline(source, data, limit, as_json)
-    if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.periodic_schedule/"):
+    if is_periodic(data):
         from hexloom.periodic_command import check_loops
 
         return check_loops(source, data, as_json=as_json)
@@ -388,20 +388,27 @@ def emit_command(
         typer.Option("--kit", help="Add the runtime, its ports, kernels to fill in, CMake and a README."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON which files were written.")] = False,
+    descriptors: Annotated[
+        bool, typer.Option("--descriptors", help="Say in the tables what transfers move, where ops name tensors.")
+    ] = False,
 ) -> int:
     """Write the C tables of a schedule: same bytes for the same schedule."""
     from hexloom.emit.files import check_stem, table_stem, write_emission
     from hexloom.emit.kit import write_kit
-    from hexloom.optimizer.check import check_schedule
-    from hexloom.schedules import load_schedule
+    from hexloom.schedules import load_any_schedule, violations_of
 
+    if kit and descriptors:
+        raise InvalidInputError("--descriptors: a kit has kernels for its transfers; drop one of the two")
     check_stem(stem)
-    schedule = load_schedule(source)
-    violations = check_schedule(schedule)
+    schedule = load_any_schedule(source)
+    violations = violations_of(schedule)
     if violations:
         more = f" and {len(violations) - 1} more violations" if len(violations) > 1 else ""
         return say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
-    write = write_kit if kit else write_emission
-    files = write(schedule, out, stem or table_stem(schedule.name), source.name)
+    name = stem or table_stem(schedule.name)
+    if kit:
+        files = write_kit(schedule, out, name, source.name)
+    else:
+        files = write_emission(schedule, out, name, source.name, descriptors=descriptors)
     print(json.dumps({"files": files}, indent=1) if as_json else "\n".join(files.values()))
     return DONE

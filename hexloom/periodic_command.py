@@ -7,23 +7,20 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from hexloom.emit.files import write_texts
+from hexloom.emit.files import remove_tables, table_texts, write_texts
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.periodic_summary import periodic_numbers, periodic_summary
 from hexloom.emit.report import periodic_report_html
 from hexloom.emit.summary import short
 from hexloom.emit.timeline import timeline_json
-from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels.spec import explain
+from hexloom.optimizer.errors import InvalidInputError, PlanError
 from hexloom.optimizer.periodic.check import check_periodic_schedule
 from hexloom.optimizer.periodic.choose import formulation_for
 from hexloom.optimizer.periodic.roll import ImpossibleLoopError, NotALoopError
-from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.periodic.solve import solve_periodic
 from hexloom.optimizer.solve import machine_of, rule_named
 from hexloom.optimizer.workload import Workload
+from hexloom.schedules import periodic_from
 from hexloom.talk import DONE, INFEASIBLE, NO_PLAN, say, tell, tell_check
 
 if TYPE_CHECKING:
@@ -89,12 +86,15 @@ def solve_loops(
             "report.html": periodic_report_html(schedule),
         }
         try:
+            texts |= table_texts(schedule)
+        except (InvalidInputError, PlanError) as error:
+            tell(f"no C tables: {error}")
+            remove_tables(out, schedule.name)
+        try:
             files = write_texts(out, texts)
         except KeyboardInterrupt:
             return say(f"interrupted while writing to {out}; what is there may be of different runs", NO_PLAN)
-        tell(
-            "no C tables: those with loops are not written yet; timeline and pictures show the iterations written down"
-        )
+        tell("timeline and pictures show the iterations written down")
     if to_stdout:
         sys.stdout.write(schedule.to_json())
     elif as_json:
@@ -106,10 +106,7 @@ def solve_loops(
 
 def check_loops(source: Path, data: Any, *, as_json: bool) -> int:
     """Check a periodic schedule for every violation."""
-    try:
-        schedule = PeriodicSchedule.model_validate(data)
-    except ValidationError as error:
-        raise InvalidInputError(f"{source}: not a periodic schedule: {explain(error, PeriodicSchedule)}") from None
+    schedule = periodic_from(source, data)
     trips = ", ".join(f"{n:,} x {task}" for task, n in schedule.trips.items())
     done = f"{schedule.name}: checked, no violation ({trips}; {len(schedule.written.rows)} ops written down)"
     known = {name: ticks for name, ticks in schedule.baselines.items() if ticks is not None}

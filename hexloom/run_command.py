@@ -11,17 +11,19 @@ import typer
 
 from hexloom.emit.hexagon import ARCHITECTURES, run_on_hexagon
 from hexloom.emit.host import run_on_host
-from hexloom.emit.numbers import make_numbers
-from hexloom.emit.tables import make_tables
-from hexloom.optimizer.check import check_schedule
+from hexloom.emit.job import job_of, looped_job
+from hexloom.emit.numbers import made_for, numbers_of
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.schedule import write_whole
 from hexloom.optimizer.workload import Workload
-from hexloom.schedules import load_schedule
+from hexloom.schedules import load_any_schedule, violations_of
 from hexloom.talk import CHECK_FAILED, DONE, check_folder, say
 
 if TYPE_CHECKING:
     from hexloom.emit.host import HostRun
+    from hexloom.emit.job import Job
+    from hexloom.hwmodels import Machine
     from hexloom.optimizer.schedule import Schedule
 
 
@@ -42,6 +44,12 @@ def run_command(
     target: Annotated[
         str, typer.Option(help="host, or hexagon-v68 to v73: compiled by clang, run in qemu-hexagon.")
     ] = "host",
+    times: Annotated[
+        str | None,
+        typer.Option(
+            help="Runs of each stretch of a periodic schedule, such as 40 or 40,12; default: those written down."
+        ),
+    ] = None,
     runs: Annotated[int, typer.Option(min=1, max=1_000_000, help="How often the tables are executed.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of transfers and of all delays.")] = 0,
     delay_us: Annotated[int, typer.Option(min=0, max=1_000_000, help="Most delay of a kernel, at random.")] = 0,
@@ -63,24 +71,26 @@ def run_command(
             check_folder(path.parent)
     if str(chrome) == "-":
         raise InvalidInputError("--chrome -: name a file; only -o can be stdout")
-    schedule = load_schedule(source)
-    violations = check_schedule(schedule)
+    schedule = load_any_schedule(source)
+    violations = violations_of(schedule)
     if violations:
         return say(f"{source}: not run: {violations[0].message}", CHECK_FAILED)
     if target != "host" and not target.startswith("hexagon-"):
         raise InvalidInputError(f"--target {target!r}: known are host, hexagon-{', hexagon-'.join(ARCHITECTURES)}")
+    work = None if workload is None else Workload.load(workload)
+    job, machine = _job(schedule, work, hw, times)
     numbers = None
-    if workload is not None:
-        numbers = make_numbers(schedule, make_tables(schedule), Workload.load(workload), hw, seed)
+    if job.workload is not None and machine is not None:
+        numbers = numbers_of(job.problem, job.plain, job.workload, machine, seed)
     with tempfile.TemporaryDirectory(prefix="hexloom_") as scratch:
         folder = Path(scratch) if keep is None else keep
         folder.mkdir(parents=True, exist_ok=True)
         if target != "host":
             arch = target.removeprefix("hexagon-")
-            found = run_on_hexagon(schedule, folder, arch, numbers, runs=runs, seed=seed, timeout_ms=timeout_ms)
+            found = run_on_hexagon(job, folder, arch, numbers, runs=runs, seed=seed, timeout_ms=timeout_ms)
         else:
             delays = {"delay_us": delay_us, "transfer_us": transfer_us, "timeout_ms": timeout_ms}
-            found = run_on_host(schedule, folder, runs=runs, seed=seed, numbers=numbers, **delays)
+            found = run_on_host(job, folder, runs=runs, seed=seed, numbers=numbers, **delays)
     if out is not None and not to_stdout:
         write_whole(out, found.measured.to_json())
     if chrome is not None:
@@ -92,6 +102,22 @@ def run_command(
     elif found.ok:
         typer.echo(_told(schedule, found, runs))
     return DONE if found.ok else say(f"{source}: {found.explain()}", CHECK_FAILED)
+
+
+def _job(
+    schedule: Schedule | PeriodicSchedule, work: Workload | None, hw: str | None, times: str | None
+) -> tuple[Job, Machine | None]:
+    """Return what is to be run, and the machine if its kernels compute."""
+    machine = None if work is None else made_for(schedule, work, hw)
+    if not isinstance(schedule, PeriodicSchedule):
+        if times is not None:
+            raise InvalidInputError(f"--times {times}: only a periodic schedule runs as often as you say")
+        return job_of(schedule, work), machine
+    try:
+        counts = None if times is None else [int(part) for part in times.split(",")]
+    except ValueError:
+        raise InvalidInputError(f"--times {times!r}: write one number for each stretch, such as 40 or 40,12") from None
+    return looped_job(schedule, counts, work, machine), machine
 
 
 def _numbers(found: HostRun) -> dict[str, object]:
@@ -112,7 +138,7 @@ def _numbers(found: HostRun) -> dict[str, object]:
     }
 
 
-def _told(schedule: Schedule, found: HostRun, runs: int) -> str:
+def _told(schedule: Schedule | PeriodicSchedule, found: HostRun, runs: int) -> str:
     times = "once" if runs == 1 else f"{runs} times"
     us = found.measured.span_ns / runs / 1000
     where = "this host" if found.measured.target == "host" else f"an emulated {found.measured.target}"

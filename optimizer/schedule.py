@@ -227,12 +227,13 @@ def op_rows(problem: Problem, timeline: ExactTimeline) -> tuple[OpRow, ...]:
     return tuple(rows)
 
 
-def schedule_hash(schedule: Schedule) -> int:
+def schedule_hash(schedule: Schedule, more: str = "") -> int:
     """Return the first eight bytes of the SHA-256 of plan and problem; in hexadecimal it begins like the digest.
 
-    What has its default value is left out, so that a later version with more fields gives the same hash.
+    What has its default value is left out, so that a later version with more fields gives the same hash. ``more`` is
+    what else makes the tables what they are.
     """
-    text = "\n".join(part.model_dump_json(exclude_defaults=True) for part in (schedule.plan, schedule.problem))
+    text = "\n".join(part.model_dump_json(exclude_defaults=True) for part in (schedule.plan, schedule.problem)) + more
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 

@@ -47,7 +47,7 @@ READERS = {
     "workload": "`hexloom solve` reads it",
     "problem": "`hexloom solve` reads it",
     "schedule": "`hexloom check` reads it",
-    "periodic_schedule": "`hexloom check` reads it; C tables with loops are not written yet",
+    "periodic_schedule": "`hexloom check`, `emit` and `run` read it",
     "pipeline": "`hexloom check` reads it",
     "machine": "give it as --hw",
 }

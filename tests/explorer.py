@@ -17,7 +17,7 @@ from hexloom.emit import records
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexloom.emit.tables import Tables
+    from hexloom.emit.rows import Entry, Tables
     from hexloom.optimizer.schedule import Schedule
 
 
@@ -44,6 +44,7 @@ class Explorer:
     def __post_init__(self) -> None:
         tables, problem = self.tables, self.schedule.problem
         self.queues = [tables.entries[q.first_entry : q.first_entry + q.entry_count] for q in tables.queues]
+        self.triggers = [[self._trigger(entry) for entry in entries] for entries in self.queues]
         self.task_of = {task.op: t for t, task in enumerate(tables.tasks)}
         self.required = self._required()
         modes = {a.op: a for a in self.schedule.plan.assignments}
@@ -62,6 +63,13 @@ class Explorer:
             for b in problem.buffers
         ]
         self.clashes = self._clashes()
+
+    def _trigger(self, entry: Entry) -> int:
+        """Return the event that an entry triggers when it is over, or NONE."""
+        task = self.tables.tasks[entry.task]
+        if entry.action == records.START or task.trigger_event == records.NONE:
+            return records.NONE
+        return task.trigger_event + entry.slice * (task.flags & records.TASK_APART > 0)
 
     def _required(self) -> list[set[int]]:
         """For each task those that must be over; markers stand for what they wait for."""
@@ -120,9 +128,13 @@ class Explorer:
         """Go one step on in every way; what is wrong with a begin is noted."""
         begun, ended, quiet = self.begun_and_ended(state)
         counters = [0] * len(self.tables.events)
-        for t, task in enumerate(self.tables.tasks):
-            if task.trigger_event != records.NONE:
-                counters[task.trigger_event] += ended[t]
+        for q, triggers in enumerate(self.triggers):
+            for event in triggers[: state.passed[q]]:
+                if event != records.NONE:
+                    counters[event] += 1
+        for t, count in enumerate(state.late):
+            if count and self.tables.tasks[t].trigger_event != records.NONE:
+                counters[self.tables.tasks[t].trigger_event] -= count
         for t in range(len(self.tables.tasks)):
             if state.in_flight >> t & 1:
                 yield state._replace(in_flight=state.in_flight & ~(1 << t))

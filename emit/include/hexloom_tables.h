@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The records of hexloom's tables: what every thread of a device executes in which order, what it waits for, and
- * where buffers lie. C99 that is also C++11. ABI 0 is not frozen: it may change until the number becomes 1.
+ * where buffers lie. C99 that is also C++11.
  *
  * All fields are unsigned and little endian. There are no pointers in a table: memory is a binding, whose base the
  * caller gives, and an offset. A reserved field is zero.
@@ -11,9 +11,16 @@
  *   START  wait for all waits of the task; issue its transfer.
  *   WAIT   block until that transfer is done; then add 1 to its trigger event.
  * A wait is over once the counter of its event has reached the threshold. The counters start at zero; in run n of
- * the same tables, counted from 0, without a reset, the threshold is n * triggers + threshold, compared so that the
- * counter may wrap. A task with HEXLOOM_TASK_ASYNC triggers when its result exists, not when its kernel returns.
- * Transfers may be done in any order; only WAIT says that one is.
+ * the same tables, counted from 0, without a reset, the threshold is n * (triggers of a run) + threshold, compared so
+ * that the counter may wrap. A task with HEXLOOM_TASK_ASYNC triggers when its result exists, not when its kernel
+ * returns. Transfers may be done in any order; only WAIT says that one is.
+ *
+ * Loops. The entries of a queue that belong to a loop, its body there, are executed again and again, so many laps as
+ * the parameter of the loop says; all queues do equally many. Every queue counts its own laps of a loop: none before
+ * it, and all of them after it. What an event of a loop is triggered in one lap, its thresholds grow by with each lap
+ * of the queue that waits. A transfer may be started in one lap and awaited in a later one, by the same queue: the
+ * oldest one first; a task says how many of them are under way at most. From the laps follows which iteration of its
+ * group a task is (`advances`), from that its tile, and which one of the places of an operand in a ring.
  */
 #ifndef HEXLOOM_TABLES_H
 #define HEXLOOM_TABLES_H
@@ -22,8 +29,8 @@
 #include <stdint.h>
 
 #define HEXLOOM_MAGIC (0x4D4C5848u) /* the bytes H X L M */
-#define HEXLOOM_ABI_MAJOR (0u)
-#define HEXLOOM_ABI_MINOR (1u)
+#define HEXLOOM_ABI_MAJOR (1u)
+#define HEXLOOM_ABI_MINOR (0u)
 #define HEXLOOM_NONE (0xFFFFFFFFu) /* no event, no buffer */
 
 /* kinds of tasks and queues; a detached queue has no hardware thread in the plan: the caller lends one */
@@ -38,6 +45,15 @@
 #define HEXLOOM_START (2u)
 #define HEXLOOM_WAIT (3u)
 
+/* kinds of parameters */
+#define HEXLOOM_LAPS (1u) /* how often the loop `where` runs */
+
+/* kinds of descriptors */
+#define HEXLOOM_TO_OPERAND (1u)
+#define HEXLOOM_FROM_OPERAND (2u)
+#define HEXLOOM_CLEAN (3u)      /* lines are written back */
+#define HEXLOOM_INVALIDATE (4u) /* lines are dropped */
+
 /* spaces of bindings and operands */
 #define HEXLOOM_VTCM (1u)
 #define HEXLOOM_DDR_MAPPED (2u)
@@ -45,6 +61,8 @@
 #define HEXLOOM_POOL (4u) /* a memory beside the scratchpad, in the order of the problem's pools */
 
 #define HEXLOOM_TASK_ASYNC (1u)      /* task flag */
+#define HEXLOOM_TASK_APART (2u)      /* task flag: slice n triggers event trigger_event + n */
+#define HEXLOOM_OPERAND_RING (1u)    /* operand flag: `buffer` places from operand `offset` on, one per iteration */
 #define HEXLOOM_BUFFER_RESIDENT (1u) /* buffer flag: alive for the whole run */
 #define HEXLOOM_BUFFER_PINNED (2u)   /* buffer flag: the address was given */
 #define HEXLOOM_BUFFER_FROM_START (4u) /* buffer flag: alive before the first task */
@@ -55,7 +73,7 @@
 
 /* What the tables are. The checksum of the header is the CRC-32 (reflected, 0xEDB88320) of this record with both
  * checksums zero: counts are believed after it. The other one is that of this record with `crc32` zero, followed by
- * tasks, operands, waits, events, queues, entries, buffers and bindings. */
+ * the other tables in the order of their counts. */
 typedef struct hexloom_header {
   uint32_t magic;
   uint16_t abi_major;
@@ -69,7 +87,13 @@ typedef struct hexloom_header {
   uint16_t entry_bytes;
   uint16_t buffer_bytes;
   uint16_t binding_bytes;
+  uint16_t loop_bytes;
+  uint16_t body_bytes;
+  uint16_t parameter_bytes;
+  uint16_t descriptor_bytes;
+  uint16_t advance_bytes;
   uint16_t target_arch; /* 79 for v79; 0 for a machine without such a number */
+  uint16_t reserved0;
   uint32_t flags;
   uint32_t task_count;
   uint32_t operand_count;
@@ -79,11 +103,18 @@ typedef struct hexloom_header {
   uint32_t entry_count;
   uint32_t buffer_count;
   uint32_t binding_count;
+  uint32_t loop_count;
+  uint32_t body_count;    /* loops of the first queue, then those of the next one */
+  uint32_t parameter_count;
+  uint32_t descriptor_count;
+  uint32_t advance_count; /* groups of the first loop, then those of the next one */
+  uint32_t group_count;
+  uint32_t slot_count;    /* transfers that may be under way, of all tasks together */
   uint64_t vtcm_bytes;    /* the scratchpad that the plan needs, from its base */
   uint64_t schedule_hash; /* of plan and problem */
   uint32_t crc32;
   uint32_t header_crc32;
-  uint32_t reserved[10];
+  uint32_t reserved1[16];
 } hexloom_header;
 
 /* One step of the work. `kind`, `stage` and `mode` say which kernel, `tile` which part, the operands on what. */
@@ -94,16 +125,21 @@ typedef struct hexloom_task {
   uint16_t mode;
   uint16_t group; /* the task of the workload it belongs to */
   uint16_t stage;
-  uint32_t tile;
+  uint32_t tile;  /* of its first iteration */
   uint16_t queue; /* the first queue it stands in; of a transfer, its owner's */
   uint16_t slice_count;
-  uint32_t reserved0;
+  uint32_t tile_step; /* tiles from one iteration to the next */
   uint32_t first_operand;
   uint32_t operand_count;
   uint32_t first_wait;
   uint32_t wait_count;
   uint32_t trigger_event; /* or HEXLOOM_NONE */
-  uint32_t reserved1[5];
+  uint32_t first_slot;    /* of a transfer: where it is noted while it is under way */
+  uint32_t iteration;     /* of its group, where all loops have made no lap */
+  uint32_t first_descriptor;
+  uint16_t descriptor_count; /* 0: its kernel pushes what the transfer is */
+  uint16_t slots;
+  uint32_t reserved;
 } hexloom_task;
 
 typedef struct hexloom_operand {
@@ -120,8 +156,8 @@ typedef struct hexloom_wait {
 } hexloom_wait;
 
 typedef struct hexloom_event {
-  uint32_t triggers; /* how often one run triggers it */
-  uint32_t waiters;  /* how many tasks wait for it */
+  uint32_t triggers; /* how often one run triggers it, beside what laps do */
+  uint32_t waiters;  /* how many tasks wait for it; those of a loop count once */
 } hexloom_event;
 
 typedef struct hexloom_queue {
@@ -159,6 +195,55 @@ typedef struct hexloom_binding {
   uint16_t reserved;
 } hexloom_binding;
 
+/* Tasks and events of a loop, and the parameter that says how many laps it makes. */
+typedef struct hexloom_loop {
+  uint32_t first_task;
+  uint32_t task_count;
+  uint32_t first_event;
+  uint32_t event_count;
+  uint32_t parameter;
+  uint32_t reserved;
+} hexloom_loop;
+
+/* What of a loop stands in a queue; without entries it says where the loop is passed. */
+typedef struct hexloom_body {
+  uint32_t first_entry;
+  uint32_t entry_count;
+} hexloom_body;
+
+/* A number that is given when tables are bound: it is `usual` + n * `step`, for some n, from `least` to `most`. */
+typedef struct hexloom_parameter {
+  uint16_t kind;
+  uint16_t where;
+  uint32_t least;
+  uint32_t most;
+  uint32_t step;
+  uint32_t usual;
+  uint32_t reserved;
+} hexloom_parameter;
+
+/* A part of a transfer between an operand and a memory, or lines of a memory that are written back or dropped. */
+typedef struct hexloom_descriptor {
+  uint64_t offset; /* in the binding, for the first iteration of its task */
+  uint64_t step;   /* bytes from one iteration to the next */
+  uint32_t rows;
+  uint32_t row_bytes;
+  uint32_t stride;         /* from row to row in the binding */
+  uint32_t operand_offset; /* in the operand */
+  uint32_t operand_stride;
+  uint16_t binding;
+  uint16_t operand; /* of the task: its number there */
+  uint8_t kind;
+  uint8_t dimensions; /* 1: its bytes lie together on both sides; 2 */
+  uint16_t reserved0;
+  uint32_t reserved1;
+} hexloom_descriptor;
+
+/* How many iterations of a group a lap of a loop has. */
+typedef struct hexloom_advance {
+  uint32_t iterations;
+} hexloom_advance;
+
 /* All tables of one schedule; not a record, and not in the checksum. */
 typedef struct hexloom_view {
   const hexloom_header *header;
@@ -170,12 +255,17 @@ typedef struct hexloom_view {
   const hexloom_entry *entries;
   const hexloom_buffer *buffers;
   const hexloom_binding *bindings;
+  const hexloom_loop *loops;
+  const hexloom_body *bodies;
+  const hexloom_parameter *parameters;
+  const hexloom_descriptor *descriptors;
+  const hexloom_advance *advances;
 } hexloom_view;
 
 /* A condition that stops the compiler when it does not hold; C99 has no static_assert. */
 #define HEXLOOM_STATIC_CHECK(name, condition) typedef char hexloom_check_##name[(condition) ? 1 : -1]
 
-HEXLOOM_STATIC_CHECK(header_size, sizeof(hexloom_header) == 128u);
+HEXLOOM_STATIC_CHECK(header_size, sizeof(hexloom_header) == 192u);
 HEXLOOM_STATIC_CHECK(header_magic, offsetof(hexloom_header, magic) == 0u);
 HEXLOOM_STATIC_CHECK(header_abi_major, offsetof(hexloom_header, abi_major) == 4u);
 HEXLOOM_STATIC_CHECK(header_abi_minor, offsetof(hexloom_header, abi_minor) == 6u);
@@ -188,21 +278,34 @@ HEXLOOM_STATIC_CHECK(header_queue_bytes, offsetof(hexloom_header, queue_bytes) =
 HEXLOOM_STATIC_CHECK(header_entry_bytes, offsetof(hexloom_header, entry_bytes) == 20u);
 HEXLOOM_STATIC_CHECK(header_buffer_bytes, offsetof(hexloom_header, buffer_bytes) == 22u);
 HEXLOOM_STATIC_CHECK(header_binding_bytes, offsetof(hexloom_header, binding_bytes) == 24u);
-HEXLOOM_STATIC_CHECK(header_target_arch, offsetof(hexloom_header, target_arch) == 26u);
-HEXLOOM_STATIC_CHECK(header_flags, offsetof(hexloom_header, flags) == 28u);
-HEXLOOM_STATIC_CHECK(header_task_count, offsetof(hexloom_header, task_count) == 32u);
-HEXLOOM_STATIC_CHECK(header_operand_count, offsetof(hexloom_header, operand_count) == 36u);
-HEXLOOM_STATIC_CHECK(header_wait_count, offsetof(hexloom_header, wait_count) == 40u);
-HEXLOOM_STATIC_CHECK(header_event_count, offsetof(hexloom_header, event_count) == 44u);
-HEXLOOM_STATIC_CHECK(header_queue_count, offsetof(hexloom_header, queue_count) == 48u);
-HEXLOOM_STATIC_CHECK(header_entry_count, offsetof(hexloom_header, entry_count) == 52u);
-HEXLOOM_STATIC_CHECK(header_buffer_count, offsetof(hexloom_header, buffer_count) == 56u);
-HEXLOOM_STATIC_CHECK(header_binding_count, offsetof(hexloom_header, binding_count) == 60u);
-HEXLOOM_STATIC_CHECK(header_vtcm_bytes, offsetof(hexloom_header, vtcm_bytes) == 64u);
-HEXLOOM_STATIC_CHECK(header_schedule_hash, offsetof(hexloom_header, schedule_hash) == 72u);
-HEXLOOM_STATIC_CHECK(header_crc32, offsetof(hexloom_header, crc32) == 80u);
-HEXLOOM_STATIC_CHECK(header_header_crc32, offsetof(hexloom_header, header_crc32) == 84u);
-HEXLOOM_STATIC_CHECK(header_reserved, offsetof(hexloom_header, reserved) == 88u);
+HEXLOOM_STATIC_CHECK(header_loop_bytes, offsetof(hexloom_header, loop_bytes) == 26u);
+HEXLOOM_STATIC_CHECK(header_body_bytes, offsetof(hexloom_header, body_bytes) == 28u);
+HEXLOOM_STATIC_CHECK(header_parameter_bytes, offsetof(hexloom_header, parameter_bytes) == 30u);
+HEXLOOM_STATIC_CHECK(header_descriptor_bytes, offsetof(hexloom_header, descriptor_bytes) == 32u);
+HEXLOOM_STATIC_CHECK(header_advance_bytes, offsetof(hexloom_header, advance_bytes) == 34u);
+HEXLOOM_STATIC_CHECK(header_target_arch, offsetof(hexloom_header, target_arch) == 36u);
+HEXLOOM_STATIC_CHECK(header_reserved0, offsetof(hexloom_header, reserved0) == 38u);
+HEXLOOM_STATIC_CHECK(header_flags, offsetof(hexloom_header, flags) == 40u);
+HEXLOOM_STATIC_CHECK(header_task_count, offsetof(hexloom_header, task_count) == 44u);
+HEXLOOM_STATIC_CHECK(header_operand_count, offsetof(hexloom_header, operand_count) == 48u);
+HEXLOOM_STATIC_CHECK(header_wait_count, offsetof(hexloom_header, wait_count) == 52u);
+HEXLOOM_STATIC_CHECK(header_event_count, offsetof(hexloom_header, event_count) == 56u);
+HEXLOOM_STATIC_CHECK(header_queue_count, offsetof(hexloom_header, queue_count) == 60u);
+HEXLOOM_STATIC_CHECK(header_entry_count, offsetof(hexloom_header, entry_count) == 64u);
+HEXLOOM_STATIC_CHECK(header_buffer_count, offsetof(hexloom_header, buffer_count) == 68u);
+HEXLOOM_STATIC_CHECK(header_binding_count, offsetof(hexloom_header, binding_count) == 72u);
+HEXLOOM_STATIC_CHECK(header_loop_count, offsetof(hexloom_header, loop_count) == 76u);
+HEXLOOM_STATIC_CHECK(header_body_count, offsetof(hexloom_header, body_count) == 80u);
+HEXLOOM_STATIC_CHECK(header_parameter_count, offsetof(hexloom_header, parameter_count) == 84u);
+HEXLOOM_STATIC_CHECK(header_descriptor_count, offsetof(hexloom_header, descriptor_count) == 88u);
+HEXLOOM_STATIC_CHECK(header_advance_count, offsetof(hexloom_header, advance_count) == 92u);
+HEXLOOM_STATIC_CHECK(header_group_count, offsetof(hexloom_header, group_count) == 96u);
+HEXLOOM_STATIC_CHECK(header_slot_count, offsetof(hexloom_header, slot_count) == 100u);
+HEXLOOM_STATIC_CHECK(header_vtcm_bytes, offsetof(hexloom_header, vtcm_bytes) == 104u);
+HEXLOOM_STATIC_CHECK(header_schedule_hash, offsetof(hexloom_header, schedule_hash) == 112u);
+HEXLOOM_STATIC_CHECK(header_crc32, offsetof(hexloom_header, crc32) == 120u);
+HEXLOOM_STATIC_CHECK(header_header_crc32, offsetof(hexloom_header, header_crc32) == 124u);
+HEXLOOM_STATIC_CHECK(header_reserved1, offsetof(hexloom_header, reserved1) == 128u);
 HEXLOOM_STATIC_CHECK(task_size, sizeof(hexloom_task) == 64u);
 HEXLOOM_STATIC_CHECK(task_op, offsetof(hexloom_task, op) == 0u);
 HEXLOOM_STATIC_CHECK(task_kind, offsetof(hexloom_task, kind) == 4u);
@@ -213,13 +316,18 @@ HEXLOOM_STATIC_CHECK(task_stage, offsetof(hexloom_task, stage) == 10u);
 HEXLOOM_STATIC_CHECK(task_tile, offsetof(hexloom_task, tile) == 12u);
 HEXLOOM_STATIC_CHECK(task_queue, offsetof(hexloom_task, queue) == 16u);
 HEXLOOM_STATIC_CHECK(task_slice_count, offsetof(hexloom_task, slice_count) == 18u);
-HEXLOOM_STATIC_CHECK(task_reserved0, offsetof(hexloom_task, reserved0) == 20u);
+HEXLOOM_STATIC_CHECK(task_tile_step, offsetof(hexloom_task, tile_step) == 20u);
 HEXLOOM_STATIC_CHECK(task_first_operand, offsetof(hexloom_task, first_operand) == 24u);
 HEXLOOM_STATIC_CHECK(task_operand_count, offsetof(hexloom_task, operand_count) == 28u);
 HEXLOOM_STATIC_CHECK(task_first_wait, offsetof(hexloom_task, first_wait) == 32u);
 HEXLOOM_STATIC_CHECK(task_wait_count, offsetof(hexloom_task, wait_count) == 36u);
 HEXLOOM_STATIC_CHECK(task_trigger_event, offsetof(hexloom_task, trigger_event) == 40u);
-HEXLOOM_STATIC_CHECK(task_reserved1, offsetof(hexloom_task, reserved1) == 44u);
+HEXLOOM_STATIC_CHECK(task_first_slot, offsetof(hexloom_task, first_slot) == 44u);
+HEXLOOM_STATIC_CHECK(task_iteration, offsetof(hexloom_task, iteration) == 48u);
+HEXLOOM_STATIC_CHECK(task_first_descriptor, offsetof(hexloom_task, first_descriptor) == 52u);
+HEXLOOM_STATIC_CHECK(task_descriptor_count, offsetof(hexloom_task, descriptor_count) == 56u);
+HEXLOOM_STATIC_CHECK(task_slots, offsetof(hexloom_task, slots) == 58u);
+HEXLOOM_STATIC_CHECK(task_reserved, offsetof(hexloom_task, reserved) == 60u);
 HEXLOOM_STATIC_CHECK(operand_size, sizeof(hexloom_operand) == 16u);
 HEXLOOM_STATIC_CHECK(operand_binding, offsetof(hexloom_operand, binding) == 0u);
 HEXLOOM_STATIC_CHECK(operand_space, offsetof(hexloom_operand, space) == 2u);
@@ -257,5 +365,39 @@ HEXLOOM_STATIC_CHECK(binding_align, offsetof(hexloom_binding, align) == 8u);
 HEXLOOM_STATIC_CHECK(binding_space, offsetof(hexloom_binding, space) == 12u);
 HEXLOOM_STATIC_CHECK(binding_flags, offsetof(hexloom_binding, flags) == 13u);
 HEXLOOM_STATIC_CHECK(binding_reserved, offsetof(hexloom_binding, reserved) == 14u);
+HEXLOOM_STATIC_CHECK(loop_size, sizeof(hexloom_loop) == 24u);
+HEXLOOM_STATIC_CHECK(loop_first_task, offsetof(hexloom_loop, first_task) == 0u);
+HEXLOOM_STATIC_CHECK(loop_task_count, offsetof(hexloom_loop, task_count) == 4u);
+HEXLOOM_STATIC_CHECK(loop_first_event, offsetof(hexloom_loop, first_event) == 8u);
+HEXLOOM_STATIC_CHECK(loop_event_count, offsetof(hexloom_loop, event_count) == 12u);
+HEXLOOM_STATIC_CHECK(loop_parameter, offsetof(hexloom_loop, parameter) == 16u);
+HEXLOOM_STATIC_CHECK(loop_reserved, offsetof(hexloom_loop, reserved) == 20u);
+HEXLOOM_STATIC_CHECK(body_size, sizeof(hexloom_body) == 8u);
+HEXLOOM_STATIC_CHECK(body_first_entry, offsetof(hexloom_body, first_entry) == 0u);
+HEXLOOM_STATIC_CHECK(body_entry_count, offsetof(hexloom_body, entry_count) == 4u);
+HEXLOOM_STATIC_CHECK(parameter_size, sizeof(hexloom_parameter) == 24u);
+HEXLOOM_STATIC_CHECK(parameter_kind, offsetof(hexloom_parameter, kind) == 0u);
+HEXLOOM_STATIC_CHECK(parameter_where, offsetof(hexloom_parameter, where) == 2u);
+HEXLOOM_STATIC_CHECK(parameter_least, offsetof(hexloom_parameter, least) == 4u);
+HEXLOOM_STATIC_CHECK(parameter_most, offsetof(hexloom_parameter, most) == 8u);
+HEXLOOM_STATIC_CHECK(parameter_step, offsetof(hexloom_parameter, step) == 12u);
+HEXLOOM_STATIC_CHECK(parameter_usual, offsetof(hexloom_parameter, usual) == 16u);
+HEXLOOM_STATIC_CHECK(parameter_reserved, offsetof(hexloom_parameter, reserved) == 20u);
+HEXLOOM_STATIC_CHECK(descriptor_size, sizeof(hexloom_descriptor) == 48u);
+HEXLOOM_STATIC_CHECK(descriptor_offset, offsetof(hexloom_descriptor, offset) == 0u);
+HEXLOOM_STATIC_CHECK(descriptor_step, offsetof(hexloom_descriptor, step) == 8u);
+HEXLOOM_STATIC_CHECK(descriptor_rows, offsetof(hexloom_descriptor, rows) == 16u);
+HEXLOOM_STATIC_CHECK(descriptor_row_bytes, offsetof(hexloom_descriptor, row_bytes) == 20u);
+HEXLOOM_STATIC_CHECK(descriptor_stride, offsetof(hexloom_descriptor, stride) == 24u);
+HEXLOOM_STATIC_CHECK(descriptor_operand_offset, offsetof(hexloom_descriptor, operand_offset) == 28u);
+HEXLOOM_STATIC_CHECK(descriptor_operand_stride, offsetof(hexloom_descriptor, operand_stride) == 32u);
+HEXLOOM_STATIC_CHECK(descriptor_binding, offsetof(hexloom_descriptor, binding) == 36u);
+HEXLOOM_STATIC_CHECK(descriptor_operand, offsetof(hexloom_descriptor, operand) == 38u);
+HEXLOOM_STATIC_CHECK(descriptor_kind, offsetof(hexloom_descriptor, kind) == 40u);
+HEXLOOM_STATIC_CHECK(descriptor_dimensions, offsetof(hexloom_descriptor, dimensions) == 41u);
+HEXLOOM_STATIC_CHECK(descriptor_reserved0, offsetof(hexloom_descriptor, reserved0) == 42u);
+HEXLOOM_STATIC_CHECK(descriptor_reserved1, offsetof(hexloom_descriptor, reserved1) == 44u);
+HEXLOOM_STATIC_CHECK(advance_size, sizeof(hexloom_advance) == 4u);
+HEXLOOM_STATIC_CHECK(advance_iterations, offsetof(hexloom_advance, iterations) == 0u);
 
 #endif /* HEXLOOM_TABLES_H */

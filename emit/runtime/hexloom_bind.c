@@ -6,6 +6,7 @@
 #include "hexloom_selftest.h"
 
 #define DEFAULT_TIMEOUT_NS UINT64_C(1000000000)
+#define MOST_LOOPS (64u)
 
 /* --- reading tables ---------------------------------------------------------------------------------------- */
 
@@ -14,7 +15,10 @@ static uint64_t table_bytes(const hexloom_header *h) {
          (uint64_t)h->operand_count * sizeof(hexloom_operand) + (uint64_t)h->wait_count * sizeof(hexloom_wait) +
          (uint64_t)h->event_count * sizeof(hexloom_event) + (uint64_t)h->queue_count * sizeof(hexloom_queue) +
          (uint64_t)h->entry_count * sizeof(hexloom_entry) + (uint64_t)h->buffer_count * sizeof(hexloom_buffer) +
-         (uint64_t)h->binding_count * sizeof(hexloom_binding);
+         (uint64_t)h->binding_count * sizeof(hexloom_binding) + (uint64_t)h->loop_count * sizeof(hexloom_loop) +
+         (uint64_t)h->body_count * sizeof(hexloom_body) + (uint64_t)h->advance_count * sizeof(hexloom_advance) +
+         (uint64_t)h->parameter_count * sizeof(hexloom_parameter) +
+         (uint64_t)h->descriptor_count * sizeof(hexloom_descriptor);
 }
 
 static const void *take(const unsigned char **at, size_t size, uint32_t count) {
@@ -42,6 +46,11 @@ const char *hexloom_open(const void *bytes, size_t length, hexloom_view *view) {
   view->entries = (const hexloom_entry *)take(&at, sizeof(hexloom_entry), h->entry_count);
   view->buffers = (const hexloom_buffer *)take(&at, sizeof(hexloom_buffer), h->buffer_count);
   view->bindings = (const hexloom_binding *)take(&at, sizeof(hexloom_binding), h->binding_count);
+  view->loops = (const hexloom_loop *)take(&at, sizeof(hexloom_loop), h->loop_count);
+  view->bodies = (const hexloom_body *)take(&at, sizeof(hexloom_body), h->body_count);
+  view->parameters = (const hexloom_parameter *)take(&at, sizeof(hexloom_parameter), h->parameter_count);
+  view->descriptors = (const hexloom_descriptor *)take(&at, sizeof(hexloom_descriptor), h->descriptor_count);
+  view->advances = (const hexloom_advance *)take(&at, sizeof(hexloom_advance), h->advance_count);
   if (hexloom_checksum(view) != h->crc32) return "the checksum does not fit the tables";
   return NULL;
 }
@@ -50,16 +59,21 @@ const char *hexloom_open(const void *bytes, size_t length, hexloom_view *view) {
 
 /* Where the parts of a run lie in its memory; the last one is the end. */
 typedef struct layout {
-  uint64_t events, workers, tasks, records, end;
+  uint64_t events, workers, finished, slots, laps, records, end;
 } layout;
+
+/* Words for the laps of one worker, on lines of their own. */
+static uint64_t laps_bytes(const hexloom_header *h) { return whole_lines((uint64_t)h->loop_count * sizeof(uint32_t)); }
 
 static layout layout_of(const hexloom_setup *setup) {
   const hexloom_header *h = setup->view.header;
   layout at;
   at.events = whole_lines(sizeof(hexloom_run));
   at.workers = at.events + (uint64_t)h->event_count * sizeof(line);
-  at.tasks = at.workers + h->queue_count * whole_lines(sizeof(worker));
-  at.records = at.tasks + whole_lines((uint64_t)h->task_count * sizeof(progress));
+  at.finished = at.workers + h->queue_count * whole_lines(sizeof(worker));
+  at.slots = at.finished + whole_lines((uint64_t)h->task_count * sizeof(word));
+  at.laps = at.slots + whole_lines((uint64_t)h->slot_count * sizeof(slot));
+  at.records = at.laps + (h->queue_count + UINT64_C(1)) * laps_bytes(h);
   at.end = at.records + (uint64_t)h->queue_count * setup->trace_records * sizeof(hexloom_record);
   return at;
 }
@@ -87,6 +101,12 @@ static hexloom_status wrong(uint32_t code, const char *problem, uint32_t where) 
   return status;
 }
 
+/* The laps of a loop: as given, or as usual. */
+static uint32_t laps_of(const hexloom_setup *setup, uint32_t loop) {
+  const uint32_t parameter = setup->view.loops[loop].parameter;
+  return setup->parameters == NULL ? setup->view.parameters[parameter].usual : setup->parameters[parameter];
+}
+
 static hexloom_status check_memories(const hexloom_setup *setup) {
   const hexloom_view *v = &setup->view;
   hexloom_status status = clean(HEXLOOM_OK);
@@ -105,6 +125,28 @@ static hexloom_status check_memories(const hexloom_setup *setup) {
   return status;
 }
 
+/* See that memories hold what descriptors name in all laps that are made. */
+static hexloom_status check_descriptors(const hexloom_setup *setup) {
+  const hexloom_view *v = &setup->view;
+  hexloom_status status = clean(HEXLOOM_OK);
+  uint32_t laps[MOST_LOOPS];
+  uint32_t t, k;
+  if (v->header->loop_count > MOST_LOOPS) return wrong(HEXLOOM_BAD_TABLE, "there are more loops than 64", MOST_LOOPS);
+  for (k = 0u; k < v->header->loop_count; k++) laps[k] = laps_of(setup, k);
+  for (t = 0u; t < v->header->task_count; t++)
+    for (k = 0u; k < v->tasks[t].descriptor_count; k++) {
+      const hexloom_descriptor *d = &v->descriptors[v->tasks[t].first_descriptor + k];
+      const uint64_t needed = hexloom_bytes_needed(v, t, d, laps);
+      if (needed <= setup->memories[d->binding].bytes) continue;
+      status = wrong(HEXLOOM_BAD_BINDING, "a memory is too small for so many laps", d->binding);
+      status.task = t;
+      status.seen = setup->memories[d->binding].bytes;
+      status.expected = needed;
+      return status;
+    }
+  return status;
+}
+
 static hexloom_status check_kernels(const hexloom_setup *setup) {
   const hexloom_view *v = &setup->view;
   hexloom_status status = clean(HEXLOOM_OK);
@@ -117,9 +159,31 @@ static hexloom_status check_kernels(const hexloom_setup *setup) {
       status.task = t;
       return status;
     }
+    if (task->descriptor_count > 0u && (task->kind == HEXLOOM_DMA || setup->port->maintain != NULL)) continue;
     if (task->stage < setup->kernel_count && setup->kernels[task->stage].function != NULL) continue;
     status = wrong(HEXLOOM_NO_KERNEL, "the stage of a task has no kernel", task->stage);
     status.task = t;
+    return status;
+  }
+  return status;
+}
+
+/* See that every parameter has a value that the plan is proven for, and say which is nearest to one that is not. */
+static hexloom_status check_parameters(const hexloom_setup *setup) {
+  const hexloom_view *v = &setup->view;
+  hexloom_status status = clean(HEXLOOM_OK);
+  uint32_t k;
+  if (setup->parameters == NULL) return status;
+  if (setup->parameter_count != v->header->parameter_count)
+    return wrong(HEXLOOM_BAD_SETUP, "there are more or fewer parameters than in the tables", setup->parameter_count);
+  for (k = 0u; k < setup->parameter_count; k++) {
+    const hexloom_parameter *p = &v->parameters[k];
+    const uint32_t value = setup->parameters[k], lowest = p->least + (p->usual - p->least) % p->step;
+    if (value >= p->least && value <= p->most && value % p->step == p->usual % p->step) continue;
+    status = wrong(HEXLOOM_BAD_PARAMETER, "a parameter is not in the range that the plan is proven for", k);
+    status.seen = value;
+    status.expected = lowest;
+    if (value > lowest) status.expected += ((value > p->most ? p->most : value) - lowest) / p->step * p->step;
     return status;
   }
   return status;
@@ -151,8 +215,29 @@ static hexloom_status check_setup(const hexloom_setup *setup, void *memory, size
   else
     verdict = hexloom_test(&setup->view, (uint32_t *)memory, 0);
   if (verdict.problem != NULL) return wrong(HEXLOOM_BAD_TABLE, verdict.problem, verdict.where);
-  status = check_memories(setup);
+  status = check_parameters(setup);
+  if (status.code == HEXLOOM_OK) status = check_memories(setup);
+  if (status.code == HEXLOOM_OK) status = check_descriptors(setup);
   return status.code != HEXLOOM_OK ? status : check_kernels(setup);
+}
+
+/* The loop of every event, and how often a lap and an execution trigger it. */
+static void count_triggers(const hexloom_run *run) {
+  const hexloom_view *v = &run->setup.view;
+  uint32_t q, e, k;
+  for (k = 0u; k < v->header->event_count; k++) {
+    run->events[k].total = v->events[k].triggers;
+    run->events[k].step = 0u;
+    run->events[k].loop = hexloom_loop_of_event(v, k);
+  }
+  for (q = 0u; q < v->header->queue_count && v->header->loop_count > 0u; q++)
+    for (e = v->queues[q].first_entry; e < v->queues[q].first_entry + v->queues[q].entry_count; e++) {
+      const uint32_t event = hexloom_trigger_of(v, &v->entries[e]), loop = hexloom_loop_of_entry(v, q, e);
+      if (event != HEXLOOM_NONE && loop != HEXLOOM_NONE) run->events[event].step++;
+    }
+  for (k = 0u; k < v->header->event_count; k++)
+    if (run->events[k].loop != HEXLOOM_NONE)
+      run->events[k].total += run->events[k].step * run->laps[run->events[k].loop];
 }
 
 hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes, hexloom_status *status) {
@@ -168,7 +253,11 @@ hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes
   run->status = clean(HEXLOOM_OK);
   run->events = (line *)(void *)(base + at.events);
   run->workers = (worker *)(void *)(base + at.workers);
-  run->tasks = (progress *)(void *)(base + at.tasks);
+  run->finished = (word *)(void *)(base + at.finished);
+  run->slots = (slot *)(void *)(base + at.slots);
+  run->laps = (uint32_t *)(void *)(base + at.laps);
+  for (q = 0u; q < setup->view.header->loop_count; q++) run->laps[q] = laps_of(setup, q);
+  count_triggers(run);
   for (q = 0u; q < setup->view.header->queue_count; q++) {
     worker *w = worker_of(run, q);
     w->run = run;
@@ -180,6 +269,8 @@ hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes
     atomic_init(&w->undrained, 0u);
     atomic_init(&w->waits, 0u);
     atomic_init(&w->at, 0u);
+    atomic_init(&w->entry, 0u);
+    w->laps = (uint32_t *)(void *)(base + at.laps + (q + UINT64_C(1)) * laps_bytes(setup->view.header));
     w->records = (hexloom_record *)(void *)(base + at.records) + (size_t)q * setup->trace_records;
     w->trace.queue = q;
     w->trace.capacity = setup->trace_records;

@@ -104,15 +104,17 @@ static uint32_t operand_word(const hexloom_flow *flow, uint32_t operand, uint32_
 }
 
 static void work_on(hexloom_flow *flow, const hexloom_call *call) {
-  const hexloom_task *task = call->task;
+  const hexloom_task *task = &flow->view->tasks[call->serial];
+  const hexloom_operand *operands = flow->view->operands;
   uint32_t k, n;
   for (k = 0u; k < task->operand_count; k++) {
-    const uint32_t operand = task->first_operand + k, buffer = call->operands[k].buffer;
+    const uint32_t operand = task->first_operand + k, buffer = operands[operand].buffer;
     for (n = 0u; n < operand_word(flow, operand, 2u); n++)
-      check_pattern(flow, call->task_index, buffer, flow->seen[operand_word(flow, operand, 1u) + n]);
+      check_pattern(flow, call->serial, buffer, flow->seen[operand_word(flow, operand, 1u) + n]);
   }
   for (k = 0u; k < task->operand_count; k++) {
-    const uint32_t first = operand_word(flow, task->first_operand + k, 0u), buffer = call->operands[k].buffer;
+    const uint32_t first = operand_word(flow, task->first_operand + k, 0u);
+    const uint32_t buffer = operands[task->first_operand + k].buffer;
     stripe s;
     if (first == HEXLOOM_NONE) continue;
     s = stripe_of(flow, buffer, first + call->slice);
@@ -133,11 +135,12 @@ static hexloom_transfer sample_of(const stripe *s, unsigned char *sink) {
 }
 
 static int issue(hexloom_flow *flow, const hexloom_call *call) {
-  const hexloom_task *task = call->task;
+  const hexloom_task *task = &flow->view->tasks[call->serial];
+  const hexloom_operand *operands = flow->view->operands;
   uint32_t k, n;
   int answer = 0;
   for (k = 0u; k < task->operand_count && answer == 0; k++) {
-    const uint32_t operand = task->first_operand + k, buffer = call->operands[k].buffer;
+    const uint32_t operand = task->first_operand + k, buffer = operands[operand].buffer;
     const uint32_t first_seen = operand_word(flow, operand, 1u);
     for (n = 0u; n < operand_word(flow, operand, 2u) && answer == 0; n++) {
       const stripe s = stripe_of(flow, buffer, flow->seen[first_seen + n]);
@@ -150,7 +153,7 @@ static int issue(hexloom_flow *flow, const hexloom_call *call) {
     hexloom_transfer t;
     stripe s;
     if (first == HEXLOOM_NONE) continue;
-    s = stripe_of(flow, call->operands[k].buffer, first);
+    s = stripe_of(flow, operands[operand].buffer, first);
     if (s.bytes == 0u) continue;
     t.to = s.at;
     t.from = flow->sources[operand];
@@ -164,14 +167,31 @@ static int issue(hexloom_flow *flow, const hexloom_call *call) {
 
 /* A random delay of the work of a slice; `which` tells several of it apart. */
 static uint64_t delay_ns(const hexloom_flow *flow, const hexloom_call *call, uint64_t which) {
-  const uint64_t slice = ((uint64_t)call->task_index << 32) ^ ((uint64_t)call->slice << 20) ^ flow->executed;
+  const uint64_t slice = ((uint64_t)call->serial << 32) ^ ((uint64_t)call->slice << 20) ^ flow->executed;
   return mixed(flow->seed ^ mixed(slice + (which << 60))) % ((uint64_t)flow->delay_us * 1000u + 1u);
 }
 
 static void work_late(void *user, const hexloom_call *call) { work_on((hexloom_flow *)user, call); }
 
+/* Whether a call is about the task that has its number when all laps are written out, and that one's operands. */
+static int is_expected(const hexloom_flow *flow, const hexloom_call *call) {
+  const hexloom_task *task;
+  uint32_t k;
+  if (call->serial >= flow->view->header->task_count) return 0;
+  task = &flow->view->tasks[call->serial];
+  if (task->stage != call->task->stage || task->tile != call->tile || task->iteration != call->iteration ||
+      task->operand_count != call->task->operand_count || task->slice_count != call->task->slice_count)
+    return 0;
+  for (k = 0u; k < task->operand_count; k++) {
+    const hexloom_operand *operand = &flow->view->operands[task->first_operand + k];
+    if ((unsigned char *)flow->memories[operand->binding].base + operand->offset != hexloom_at(call, k)) return 0;
+  }
+  return 1;
+}
+
 int hexloom_flow_kernel(const hexloom_call *call) {
   hexloom_flow *flow = (hexloom_flow *)call->user;
+  if (!is_expected(flow, call)) return -1;
   hexloom_rest(delay_ns(flow, call, 0u));
   if (call->task->kind == HEXLOOM_DMA) return issue(flow, call);
   if ((call->task->flags & HEXLOOM_TASK_ASYNC) != 0u)
@@ -292,13 +312,13 @@ static int make_sources(hexloom_flow *flow) {
   return 1;
 }
 
-hexloom_flow *hexloom_flow_open(const hexloom_view *view, const hexloom_memory *memories, const uint32_t *words,
+hexloom_flow *hexloom_flow_open(const hexloom_view *plain, const hexloom_memory *memories, const uint32_t *words,
                                 size_t count, uint64_t seed, uint32_t delay_us) {
   hexloom_flow *flow;
-  if (!words_fit(view, words, count)) return NULL;
+  if (!words_fit(plain, words, count)) return NULL;
   flow = (hexloom_flow *)zeros(sizeof *flow);
   if (flow == NULL) return NULL;
-  flow->view = view;
+  flow->view = plain;
   flow->memories = memories;
   flow->buffers = words + HEAD_WORDS;
   flow->operands = flow->buffers + (size_t)BUFFER_WORDS * words[0];

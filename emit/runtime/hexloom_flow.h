@@ -25,9 +25,10 @@ typedef struct hexloom_flow_fault {
   uint32_t stripe;
 } hexloom_flow_fault;
 
-/* NULL when there is no memory, or the words do not fit the tables. They must stay. `delay_us`: most of a random
- * delay of each kernel. */
-hexloom_flow *hexloom_flow_open(const hexloom_view *view, const hexloom_memory *memories, const uint32_t *words,
+/* NULL when there is no memory, or the words do not fit the tables. They must stay. `plain` are the tables, if they
+ * have loops with all laps written out: the task of a call has its serial number there, and its operands must lie where
+ * they do there. `delay_us`: most of a random delay of each kernel. */
+hexloom_flow *hexloom_flow_open(const hexloom_view *plain, const hexloom_memory *memories, const uint32_t *words,
                                 size_t count, uint64_t seed, uint32_t delay_us);
 void hexloom_flow_close(hexloom_flow *flow);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs tables on an emulated Hexagon. Tables, flow, numbers and memory are files of the folder in which it is compiled;
- * where there is a flow, kernels move patterns, else they compute. It prints one line of JSON, writes the memory to
- * result.bin, and its trace to trace.bin: the queue in 32 bits before each record.
+ * Runs tables on an emulated Hexagon. Tables, those with all laps written out, flow, numbers and memory are files of
+ * the folder in which it is compiled; where there is a flow, kernels move patterns, else they compute. It prints one
+ * line of JSON, writes the memory to result.bin, and its trace to trace.bin: the queue in 32 bits before each record.
  */
 #include "hexloom_flow.h"
 #include "hexloom_hexraw.h"
@@ -33,6 +33,7 @@
   extern unsigned char name##_end[]
 
 INCLUDE_FILE(hexmain_tables, "tables.bin");
+INCLUDE_FILE(hexmain_plain, "plain.bin");
 INCLUDE_FILE(hexmain_flow, "flow.bin");
 INCLUDE_FILE(hexmain_numbers, "numbers.bin");
 INCLUDE_FILE(hexmain_ddr, "memory.bin");
@@ -110,17 +111,20 @@ static void write_trace(const hexloom_run *run, uint32_t queues) {
 
 /* Let all stages move patterns or compute; what is wrong, or NULL. */
 static const char *choose_kernels(hexloom_setup *setup, const hexloom_memory *memories) {
+  static hexloom_view plain;
+  const char *problem = hexloom_open(hexmain_plain, (size_t)(hexmain_plain_end - hexmain_plain), &plain);
   static hexloom_kernel kernels[STAGES];
   const size_t flow_words = (size_t)(hexmain_flow_end - hexmain_flow) / 4u;
   const size_t words = (size_t)(hexmain_numbers_end - hexmain_numbers) / 8u;
   uint32_t k;
+  if (problem != NULL) return problem;
   numeric.words = (const uint64_t *)(const void *)hexmain_numbers;
   numeric.ddr = hexmain_ddr;
   numeric.ddr_bytes = (uint64_t)(hexmain_ddr_end - hexmain_ddr);
   if (flow_words > 0u) {
-    flow = hexloom_flow_open(&setup->view, memories, (const uint32_t *)(const void *)hexmain_flow, flow_words, 1u, 0u);
+    flow = hexloom_flow_open(&plain, memories, (const uint32_t *)(const void *)hexmain_flow, flow_words, 1u, 0u);
     if (flow == NULL) return "the flow does not fit the tables";
-  } else if (!hexloom_numeric_fits(&numeric, &setup->view, words)) {
+  } else if (!hexloom_numeric_fits(&numeric, &plain, words)) {
     return "the numbers do not fit the tables";
   }
   for (k = 0u; k < STAGES; k++) {
@@ -159,6 +163,13 @@ int hexraw_main(void) {
   setup.memory_count = head->binding_count;
   setup.timeout_ns = (uint64_t)HEXLOOM_TIMEOUT_MS * 1000000u;
   setup.trace_records = HEXLOOM_RECORDS;
+#ifdef HEXLOOM_PARAMETERS
+  {
+    static const uint32_t parameters[] = {HEXLOOM_PARAMETERS};
+    setup.parameters = parameters;
+    setup.parameter_count = sizeof parameters / sizeof parameters[0];
+  }
+#endif
   room = hexloom_hexraw_memory(hexloom_run_bytes(&setup));
   run = hexloom_bind(&setup, room, hexloom_run_bytes(&setup), &status);
   if (run == NULL) return tell(&status, 0u);

@@ -292,6 +292,12 @@ static int dma_done(void *context, uint32_t worker, uint32_t ticket) {
   return 0;
 }
 
+/* Transfers of this port see what caches hold. */
+static int maintain(void *context, uint32_t kind, void *start, uint64_t bytes) {
+  (void)context, (void)kind, (void)start, (void)bytes;
+  return 0;
+}
+
 static int dma_drain(void *context, uint32_t worker, uint64_t most_ns) {
   uint32_t k;
   (void)context;
@@ -323,5 +329,6 @@ int hexloom_hexraw_open(hexloom_port *port, uint32_t workers, size_t stack_bytes
   port->dma_push = dma_push;
   port->dma_done = dma_done;
   port->dma_drain = dma_drain;
+  port->maintain = maintain;
   return 0;
 }

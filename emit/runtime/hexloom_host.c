@@ -12,23 +12,22 @@
 #include <string.h>
 #include <time.h>
 
+#include "hexloom_arguments.h"
 #include "hexloom_flow.h"
 #include "hexloom_numeric.h"
 #include "hexloom_posix.h"
 #include "hexloom_runtime.h"
 
 #define MEMORY_ALIGN ((size_t)65536u)
-
-typedef struct arguments {
-  const char *tables, *flow, *trace, *numbers, *memory, *result;
-  uint64_t runs, seed, delay_us, transfer_us, timeout_ms, spins, ring, records, stack, main_queue, prove, stay;
-  uint64_t lost, failing, fail, silent, slow, slow_ms, slow_slice, too_short;
-} arguments;
+#define MOST_PARAMETERS (64u)
 
 /* Everything that is opened, so that it can be closed. */
 typedef struct host {
-  arguments with;
+  hexloom_arguments with;
   hexloom_view view;
+  hexloom_view plain; /* with all laps written out */
+  uint32_t parameters[MOST_PARAMETERS];
+  uint32_t parameter_count;
   hexloom_port port;
   hexloom_memory *memories;
   hexloom_kernel *kernels;
@@ -37,7 +36,7 @@ typedef struct host {
   hexloom_numeric numeric;
   hexloom_run *run;
   hexloom_status status;
-  void *table_bytes, *flow_words, *numeric_words, *memory;
+  void *table_bytes, *plain_bytes, *flow_words, *numeric_words, *memory;
   int port_is_open;
   uint64_t elapsed_ns;
 } host;
@@ -45,79 +44,6 @@ typedef struct host {
 static int failed(const char *what) {
   (void)fprintf(stderr, "hexloom_host: %s\n", what);
   return 2;
-}
-
-/* --- arguments --------------------------------------------------------------------------------------------- */
-
-static int read_number(const char *text, uint64_t *number) {
-  char *end;
-  *number = strtoull(text, &end, 10);
-  return end != text && *end == '\0';
-}
-
-/* TASK:MS or TASK:MS:SLICE */
-static int read_slow(arguments *with, const char *text) {
-  uint64_t *const parts[] = {&with->slow, &with->slow_ms, &with->slow_slice};
-  size_t k;
-  for (k = 0u; k < 3u; k++) {
-    char *end;
-    *parts[k] = strtoull(text, &end, 10);
-    if (end == text || (*end != '\0' && *end != ':')) return 0;
-    if (*end == '\0') return k >= 1u;
-    text = end + 1;
-  }
-  return 0;
-}
-
-static int read_argument(arguments *with, const char *argument) {
-  const struct {
-    const char *name;
-    uint64_t *number;
-  } numbers[] = {{"runs", &with->runs},       {"seed", &with->seed},           {"delay_us", &with->delay_us},
-                 {"timeout_ms", &with->timeout_ms}, {"transfer_us", &with->transfer_us}, {"spins", &with->spins},
-                 {"ring", &with->ring},       {"records", &with->records},     {"stack", &with->stack},
-                 {"main", &with->main_queue}, {"prove", &with->prove}, {"stay", &with->stay}, {"lost", &with->lost},
-                 {"failing", &with->failing}, {"fail", &with->fail},           {"silent", &with->silent},
-                 {"short", &with->too_short}};
-  const struct {
-    const char *name;
-    const char **file;
-  } files[] = {{"tables", &with->tables},   {"flow", &with->flow},     {"trace", &with->trace},
-               {"numbers", &with->numbers}, {"memory", &with->memory}, {"result", &with->result}};
-  const char *value = strchr(argument, '=');
-  const size_t length = value == NULL ? 0u : (size_t)(value - argument);
-  size_t k;
-  if (value == NULL) return 0;
-  value++;
-  for (k = 0u; k < sizeof files / sizeof files[0]; k++)
-    if (strlen(files[k].name) == length && strncmp(argument, files[k].name, length) == 0) {
-      *files[k].file = value;
-      return 1;
-    }
-  if (strncmp(argument, "slow=", 5u) == 0) {
-    return read_slow(with, value);
-  } else {
-    for (k = 0u; k < sizeof numbers / sizeof numbers[0]; k++)
-      if (strlen(numbers[k].name) == length && strncmp(argument, numbers[k].name, length) == 0) {
-        if (strcmp(value, "none") != 0) return read_number(value, numbers[k].number);
-        *numbers[k].number = HEXLOOM_NONE;
-        return 1;
-      }
-    return 0;
-  }
-  return 1;
-}
-
-static int read_arguments(arguments *with, int argc, char **argv) {
-  int k;
-  (void)memset(with, 0, sizeof *with);
-  with->runs = 1u;
-  with->timeout_ms = 5000u;
-  with->spins = 200u;
-  with->fail = with->silent = with->slow = with->slow_slice = with->too_short = HEXLOOM_NONE;
-  for (k = 1; k < argc; k++)
-    if (!read_argument(with, argv[k])) return 0;
-  return 1;
 }
 
 /* --- opening ----------------------------------------------------------------------------------------------- */
@@ -209,6 +135,8 @@ static hexloom_setup setup_of(const host *h) {
   setup.timeout_ns = h->with.timeout_ms * UINT64_C(1000000);
   setup.spins = (uint32_t)h->with.spins;
   setup.trace_records = (uint32_t)h->with.records;
+  setup.parameters = h->parameter_count == 0u ? NULL : h->parameters;
+  setup.parameter_count = h->parameter_count;
   setup.main_queue = h->with.main_queue < head->queue_count ? (uint32_t)h->with.main_queue : HEXLOOM_NONE;
   setup.flags = (h->with.prove != 0u ? HEXLOOM_PROVE : 0u) | (h->with.stay != 0u ? HEXLOOM_STAY : 0u);
   return setup;
@@ -243,7 +171,7 @@ static int open_flow(host *h) {
   if (h->with.flow == NULL) return 1;
   h->flow_words = read_file(h->with.flow, &length);
   if (h->flow_words == NULL) return 0;
-  h->flow = hexloom_flow_open(&h->view, h->memories, (const uint32_t *)h->flow_words, length / 4u, h->with.seed,
+  h->flow = hexloom_flow_open(&h->plain, h->memories, (const uint32_t *)h->flow_words, length / 4u, h->with.seed,
                               (uint32_t)h->with.delay_us);
   return h->flow != NULL;
 }
@@ -256,7 +184,7 @@ static int open_numbers(host *h) {
   if (h->numeric_words == NULL || h->numeric.ddr == NULL) return 0;
   h->numeric.words = (const uint64_t *)h->numeric_words;
   h->numeric.ddr_bytes = bytes;
-  return hexloom_numeric_fits(&h->numeric, &h->view, words / sizeof(uint64_t));
+  return hexloom_numeric_fits(&h->numeric, &h->plain, words / sizeof(uint64_t));
 }
 
 static int write_result(const host *h) {
@@ -280,6 +208,7 @@ static void close_all(host *h) {
   free(h->flow_words);
   free(h->numeric_words);
   free(h->numeric.ddr);
+  free(h->plain_bytes);
   free(h->table_bytes);
 }
 
@@ -312,7 +241,7 @@ static int write_trace(const host *h, unsigned long *dropped) {
     *dropped += trace.dropped;
     for (k = 0u; k < trace.count; k++) {
       const hexloom_record *r = &trace.records[k];
-      (void)fprintf(file, "%u %u %u %u %u %llu %llu\n", (unsigned)q, (unsigned)r->task, (unsigned)r->slice,
+      (void)fprintf(file, "%u %u %u %u %u %llu %llu\n", (unsigned)q, (unsigned)r->serial, (unsigned)r->slice,
                     (unsigned)r->phase, (unsigned)r->executed, (unsigned long long)r->start_ns,
                     (unsigned long long)r->end_ns);
     }
@@ -354,6 +283,22 @@ static int tell(const host *h) {
   return s->code == HEXLOOM_OK && fault.count == 0u ? 0 : 1;
 }
 
+/* The tables with all laps written out, and how many these are: N,N */
+static int open_plain(host *h) {
+  const char *text = h->with.parameters;
+  size_t length = 0u;
+  h->plain = h->view;
+  while (text != NULL && h->parameter_count < MOST_PARAMETERS) {
+    char *end;
+    h->parameters[h->parameter_count++] = (uint32_t)strtoul(text, &end, 10);
+    if (end == text || (*end != '\0' && *end != ',')) return 0;
+    text = *end == ',' ? end + 1 : NULL;
+  }
+  if (h->with.plain == NULL) return text == NULL;
+  h->plain_bytes = read_file(h->with.plain, &length);
+  return text == NULL && h->plain_bytes != NULL && hexloom_open(h->plain_bytes, length, &h->plain) == NULL;
+}
+
 static int open_tables(host *h, const hexloom_view *view) {
   size_t length = 0u;
   if (view != NULL) {
@@ -374,13 +319,15 @@ int hexloom_host(const hexloom_view *view, int argc, char **argv) {
   int answer;
   (void)memset(&h, 0, sizeof h);
   h.status.task = h.status.queue = h.status.event = HEXLOOM_NONE;
-  if (!read_arguments(&h.with, argc, argv)) return failed("an argument is not understood; see hexloom_host.h");
+  if (!hexloom_read_arguments(&h.with, argc, argv)) return failed("an argument is not understood; see hexloom_host.h");
   answer = open_tables(&h, view);
   if (answer != 0) {
     free(h.table_bytes);
     return answer;
   }
-  if (!open_memories(&h) || !open_kernels(&h) || !open_port(&h) || !open_run(&h)) {
+  if (!open_plain(&h)) {
+    answer = failed("the plain tables or the parameters cannot be read");
+  } else if (!open_memories(&h) || !open_kernels(&h) || !open_port(&h) || !open_run(&h)) {
     answer = failed("out of memory or threads");
   } else if (h.run == NULL) {
     answer = tell(&h);

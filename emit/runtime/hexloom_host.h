@@ -4,9 +4,11 @@
  * compiled in. Arguments are name=value:
  *
  *   tables=FILE   canonical bytes; not where tables are compiled in
+ *   plain=FILE    those with all laps written out, where tables have loops and kernels do something
+ *   parameters=N,N  one for each parameter of the tables
  *   flow=FILE     what each task must see (hexloom_flow.h); without it kernels do nothing
  *   numbers=FILE  kernels compute (hexloom_numeric.h) on memory=FILE, which is written to result=FILE at the end
- *   trace=FILE    one line for each record: queue task slice phase executed start_ns end_ns
+ *   trace=FILE    one line for each record: queue serial slice phase executed start_ns end_ns
  *   runs=N seed=N delay_us=N transfer_us=N timeout_ms=N spins=N ring=N records=N stack=BYTES main=QUEUE|none prove=1
  *   stay=1        threads stay between the executions
  *   lost=N        the n-th transfer is never done; failing=N: it fails

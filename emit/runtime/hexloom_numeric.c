@@ -202,7 +202,7 @@ static void dot(const hexloom_call *call, const uint64_t *w, unsigned char *ddr)
 
 int hexloom_numeric_kernel(const hexloom_call *call) {
   const hexloom_numeric *numeric = (const hexloom_numeric *)call->user;
-  const uint64_t *w = numeric->words + (size_t)HEXLOOM_WORDS * call->task_index;
+  const uint64_t *w = numeric->words + (size_t)HEXLOOM_WORDS * call->serial;
   switch (w[0]) {
     case HEXLOOM_LOAD:
     case HEXLOOM_STORE:

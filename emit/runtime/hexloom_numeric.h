@@ -41,13 +41,14 @@ enum hexloom_function {
 enum hexloom_row_kernel { HEXLOOM_RMSNORM, HEXLOOM_SOFTMAX, HEXLOOM_SWIGLU, HEXLOOM_ADD, HEXLOOM_COPY };
 
 typedef struct hexloom_numeric {
-  const uint64_t *words; /* HEXLOOM_WORDS of each task */
+  const uint64_t *words; /* HEXLOOM_WORDS of each task, all laps of loops written out */
   unsigned char *ddr;
   uint64_t ddr_bytes;
 } hexloom_numeric;
 
-/* Whether all words speak of what exists: functions, operands, bytes of operands and of DDR. */
-int hexloom_numeric_fits(const hexloom_numeric *numeric, const hexloom_view *view, size_t word_count);
+/* Whether all words speak of what exists: functions, operands, bytes of operands and of DDR. `plain` are the tables, or
+ * if they have loops those with all laps written out. */
+int hexloom_numeric_fits(const hexloom_numeric *numeric, const hexloom_view *plain, size_t word_count);
 
 /* The kernel of every stage; its `user` is a hexloom_numeric. */
 int hexloom_numeric_kernel(const hexloom_call *call);

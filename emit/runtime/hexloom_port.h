@@ -47,6 +47,9 @@ typedef struct hexloom_port {
   int (*dma_done)(void *context, uint32_t worker, uint32_t ticket); /* 1: done; 0: not yet; below 0: failed */
   /* End or abandon all transfers of a worker. When it returns 0, no transfer touches memory any more. */
   int (*dma_drain)(void *context, uint32_t worker, uint64_t most_ns);
+
+  /* Write lines back (HEXLOOM_CLEAN), or write back and drop them (HEXLOOM_INVALIDATE). NULL: kernels do that. */
+  int (*maintain)(void *context, uint32_t kind, void *start, uint64_t bytes);
 } hexloom_port;
 
 #endif /* HEXLOOM_PORT_H */

@@ -224,6 +224,12 @@ static int dma_drain(void *context, uint32_t worker, uint64_t most_ns) {
   return 0;
 }
 
+static int maintain(void *context, uint32_t kind, void *start, uint64_t bytes) {
+  (void)context;
+  return kind == HEXLOOM_CLEAN ? hexloom_qurt_clean(start, (size_t)bytes)
+                               : hexloom_qurt_invalidate(start, (size_t)bytes);
+}
+
 /* --- opening and closing ----------------------------------------------------------------------------------- */
 
 int hexloom_qurt_open(hexloom_port *port, const hexloom_qurt_options *options) {
@@ -248,6 +254,7 @@ int hexloom_qurt_open(hexloom_port *port, const hexloom_qurt_options *options) {
   port->dma_push = dma_push;
   port->dma_done = dma_done;
   port->dma_drain = dma_drain;
+  port->maintain = maintain;
   return create(options->workers, watch, NULL);
 }
 

@@ -29,18 +29,25 @@ typedef struct line {
   word count;
   word sleepers;
   word bell;
-  uint32_t pad[HEXLOOM_LINE / 4u - 3u];
+  uint32_t total; /* how often one execution triggers it */
+  uint32_t step;  /* how often a lap of its loop does */
+  uint32_t loop;  /* its loop, or HEXLOOM_NONE */
+  uint32_t pad[HEXLOOM_LINE / 4u - 6u];
 } line;
 
-/* What the owner of a transfer knows of it, and how many slices of a late task are done. */
-typedef struct progress {
+/* What its owner knows of a transfer that is under way. */
+typedef struct slot {
   uint32_t first_ticket;
   uint32_t tickets;
-  word finished;
-} progress;
+  uint32_t task;
+  uint32_t serial;
+  uint32_t started; /* of the first slot of a transfer: how often it was started, and awaited */
+  uint32_t awaited;
+} slot;
 
 typedef struct worker {
   word at;      /* entries begun */
+  word entry;   /* the number after that of the last one */
   word left;    /* it has no more to do */
   word waits;   /* for an event or a transfer, with a deadline of its own */
   word undrained;
@@ -49,6 +56,7 @@ typedef struct worker {
   uint32_t started; /* a thread runs it, or has not been joined */
   uint32_t turns;   /* of the thread: executions it has begun since it was started */
   hexloom_run *run;
+  uint32_t *laps; /* made of every loop in this execution */
   hexloom_record *records;
   hexloom_trace trace;
   uint32_t pad[HEXLOOM_LINE / 4u];
@@ -60,7 +68,9 @@ struct hexloom_run {
   hexloom_status status;
   line *events;
   worker *workers;
-  progress *tasks;
+  word *finished; /* per task: slices of a late one that are done */
+  slot *slots;
+  uint32_t *laps; /* that every loop makes */
   uint32_t executed; /* since the counters were zero */
   uint32_t dirty;    /* the last one failed: counters mean nothing */
   uint32_t pad[HEXLOOM_LINE / 4u];
@@ -103,7 +113,7 @@ static inline void zero_counters(hexloom_run *run) {
   const hexloom_header *h = run->setup.view.header;
   uint32_t k;
   for (k = 0u; k < h->event_count; k++) zero_line(&run->events[k]);
-  for (k = 0u; k < h->task_count; k++) atomic_store_explicit(&run->tasks[k].finished, 0u, memory_order_relaxed);
+  for (k = 0u; k < h->task_count; k++) atomic_store_explicit(&run->finished[k], 0u, memory_order_relaxed);
   run->executed = 0u;
   run->dirty = 0u;
 }
@@ -130,6 +140,16 @@ static inline int reached(line *l, uint32_t expected) {
   return 1;
 }
 
+/* The last one of the slots that transfers of a task take in turn, of which so many were counted before. */
+static inline slot *slot_of(const hexloom_run *run, const hexloom_task *task, uint32_t counted) {
+  return &run->slots[task->first_slot + (task->slots == 1u ? 0u : counted % task->slots)];
+}
+
+/* Whether the descriptors of a task say all that there is to do. */
+static inline int needs_no_kernel(const hexloom_run *run, const hexloom_task *task) {
+  return task->descriptor_count > 0u && (task->kind == HEXLOOM_DMA || run->setup.port->maintain != NULL);
+}
+
 static inline int stopped(const hexloom_run *run) {
   return atomic_load_explicit(&run->stop, memory_order_acquire) != 0u;
 }
@@ -145,6 +165,6 @@ void hexloom_fail_at(const worker *w, uint32_t code, uint32_t task, int32_t deta
 
 /* Execute the queue of a worker, and be the thread of one; of hexloom_walk.c. */
 void hexloom_work(worker *w);
-void hexloom_body(void *argument);
+void hexloom_be_worker(void *argument);
 
 #endif /* HEXLOOM_RUN_H */

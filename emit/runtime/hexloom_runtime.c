@@ -14,13 +14,13 @@ static uint32_t entries_begun(const hexloom_run *run) {
 /* Say that a worker has been in a kernel for too long; 0 when all only wait, and so will say for what themselves. */
 static int fail_for_worker(hexloom_run *run) {
   const hexloom_view *v = &run->setup.view;
-  uint32_t k, at;
+  uint32_t k, entry;
   for (k = 0u; k < v->header->queue_count; k++) {
     const worker *w = worker_of(run, k);
     if (w->started == 0u || atomic_load_explicit(&w->left, memory_order_acquire) != 0u) continue;
     if (atomic_load_explicit(&w->waits, memory_order_relaxed) != 0u) continue;
-    at = v->queues[k].first_entry + atomic_load_explicit(&w->at, memory_order_relaxed); /* of the one after it */
-    hexloom_fail_at(w, HEXLOOM_TIMEOUT, at == v->queues[k].first_entry ? HEXLOOM_NONE : v->entries[at - 1u].task, 0);
+    entry = atomic_load_explicit(&w->entry, memory_order_relaxed);
+    hexloom_fail_at(w, HEXLOOM_TIMEOUT, entry == 0u ? HEXLOOM_NONE : v->entries[entry - 1u].task, 0);
     return 1;
   }
   return 0;
@@ -85,7 +85,7 @@ static void wait_for_late(hexloom_run *run) {
   if (hexloom_await(run, &run->late, calls) != EXPIRED) return;
   for (k = 0u; k < v->header->task_count; k++) {
     const uint32_t expected = (run->executed + 1u) * v->tasks[k].slice_count;
-    const uint32_t seen = atomic_load_explicit(&run->tasks[k].finished, memory_order_relaxed);
+    const uint32_t seen = atomic_load_explicit(&run->finished[k], memory_order_relaxed);
     if ((v->tasks[k].flags & HEXLOOM_TASK_ASYNC) == 0u || seen == expected) continue;
     status.task = k;
     status.queue = v->tasks[k].queue;
@@ -105,6 +105,7 @@ static void begin(hexloom_run *run) {
   atomic_store_explicit(&run->claimed, 0u, memory_order_relaxed);
   zero_line(&run->exits);
   zero_line(&run->late);
+  for (k = 0u; k < run->setup.view.header->slot_count; k++) run->slots[k].started = run->slots[k].awaited = 0u;
   for (k = 0u; k < run->setup.view.header->queue_count; k++) {
     worker *w = worker_of(run, k);
     w->late = 0u;
@@ -112,6 +113,7 @@ static void begin(hexloom_run *run) {
     if (w->started == 0u) atomic_store_explicit(&w->left, 0u, memory_order_relaxed);
     atomic_store_explicit(&w->undrained, 0u, memory_order_relaxed);
     atomic_store_explicit(&w->at, 0u, memory_order_relaxed);
+    atomic_store_explicit(&w->entry, 0u, memory_order_relaxed);
   }
 }
 
@@ -131,7 +133,7 @@ static uint32_t let_begin(hexloom_run *run) {
     }
     w->started = 1u;
     w->turns = turn; /* it takes part in the one that is about to begin */
-    answer = p->start(p->context, k, hexloom_body, w);
+    answer = p->start(p->context, k, hexloom_be_worker, w);
     if (answer == 0) {
       fresh++;
       continue;
@@ -186,7 +188,8 @@ const hexloom_status *hexloom_status_of(const hexloom_run *run) { return &run->s
 
 const char *hexloom_code_name(uint32_t code) {
   static const char *const names[] = {"OK",        "BAD_TABLE", "BAD_SETUP", "BAD_BINDING",  "NO_KERNEL", "NO_MEMORY",
-                                      "NO_THREAD", "TIMEOUT",   "KERNEL_ERROR", "DMA_ERROR", "STUCK"};
+                                      "NO_THREAD", "TIMEOUT",   "KERNEL_ERROR", "DMA_ERROR", "STUCK",
+                                      "BAD_PARAMETER"};
   return code < sizeof names / sizeof names[0] ? names[code] : "?";
 }
 

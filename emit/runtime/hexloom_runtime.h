@@ -34,6 +34,7 @@ extern "C" {
 #define HEXLOOM_KERNEL_ERROR (8u) /* detail: what the kernel returned */
 #define HEXLOOM_DMA_ERROR (9u)    /* detail: what the port returned */
 #define HEXLOOM_STUCK (10u)       /* of hexloom_execute: a kernel of the run before has not returned yet */
+#define HEXLOOM_BAD_PARAMETER (11u) /* detail: its number; seen: its value; expected: the nearest one that is proven */
 
 #define HEXLOOM_LINE (128u) /* bytes of a cache line; what different threads write lies on different ones */
 
@@ -71,7 +72,10 @@ typedef struct hexloom_call {
   uint32_t task_index;
   uint32_t queue;
   uint32_t slice;
-  uint32_t executed; /* how often the tables were executed before */
+  uint32_t executed;  /* how often the tables were executed before */
+  uint32_t iteration; /* of the group of the task */
+  uint32_t tile;
+  uint32_t serial;    /* the number that the task would have if all laps were written out; without loops task_index */
 } hexloom_call;
 
 /* Returns 0, or its own error. `function` and `user` belong to a stage. */
@@ -81,7 +85,9 @@ typedef struct hexloom_kernel {
 } hexloom_kernel;
 
 /* flags of a setup */
-#define HEXLOOM_PROVE (1u) /* prove at binding that no timing overwrites a live buffer; takes entries^2 bits */
+/* Prove at binding that no timing overwrites a live buffer; takes entries^2 bits. Of tables with loops only that all
+ * laps come to their end: what their buffers share is proven where they are made. */
+#define HEXLOOM_PROVE (1u)
 #define HEXLOOM_STAY (2u)  /* threads stay between executions; they are joined after an error, and by hexloom_close() */
 
 typedef struct hexloom_setup {
@@ -94,6 +100,8 @@ typedef struct hexloom_setup {
   uint64_t timeout_ns;    /* of every wait, and so longer than any kernel; 0: one second */
   uint32_t spins;         /* looks at a counter before its waiter sleeps */
   uint32_t trace_records; /* kept per worker; 0: no trace */
+  const uint32_t *parameters; /* one for each parameter of the tables; NULL: all as usual */
+  uint32_t parameter_count;
   uint32_t main_queue;    /* executed by who calls hexloom_execute(); HEXLOOM_NONE: by a thread, as all others */
   uint32_t flags;
 } hexloom_setup;
@@ -111,7 +119,7 @@ typedef struct hexloom_record {
   uint16_t phase;
   uint16_t slice;
   uint32_t executed;
-  uint32_t reserved;
+  uint32_t serial; /* of the task, as kernels are told */
 } hexloom_record;
 
 /* What one worker noted. A full ring drops what comes after, and counts it. */
@@ -153,9 +161,16 @@ void hexloom_trace_clear(hexloom_run *run);
 
 /* --- for kernels --- */
 
+/* Operand `number` of the task, in this iteration. */
+static inline const hexloom_operand *hexloom_operand_of(const hexloom_call *call, uint32_t number) {
+  const hexloom_operand *operand = &call->operands[number];
+  if (operand->flags != HEXLOOM_OPERAND_RING) return operand;
+  return &call->view->operands[operand->offset + call->iteration % operand->buffer];
+}
+
 /* Where operand `number` of the task lies. */
 static inline void *hexloom_at(const hexloom_call *call, uint32_t number) {
-  const hexloom_operand *operand = &call->operands[number];
+  const hexloom_operand *operand = hexloom_operand_of(call, number);
   return (unsigned char *)call->memories[operand->binding].base + operand->offset;
 }
 

@@ -10,7 +10,8 @@
 static int wait_for_event(worker *w, uint32_t task, const hexloom_wait *wait) {
   hexloom_run *run = w->run;
   line *l = &run->events[wait->event];
-  const uint32_t expected = run->executed * run->setup.view.events[wait->event].triggers + wait->threshold;
+  const uint32_t grown = l->loop == HEXLOOM_NONE ? 0u : l->step * w->laps[l->loop];
+  const uint32_t expected = run->executed * l->total + wait->threshold + grown;
   enum outcome outcome;
   hexloom_status status;
   if (reached(l, expected)) return 1;
@@ -32,7 +33,7 @@ static int wait_for_event(worker *w, uint32_t task, const hexloom_wait *wait) {
 /* --- transfers --------------------------------------------------------------------------------------------- */
 
 /* See parts of a transfer done, as long as the oldest one is. Returns what the port said of the one that is not. */
-static int see_done(const hexloom_run *run, uint32_t queue, progress *mine) {
+static int see_done(const hexloom_run *run, uint32_t queue, slot *mine) {
   const hexloom_port *p = run->setup.port;
   while (mine->tickets > 0u) {
     const int answer = p->dma_done(p->context, queue, mine->first_ticket);
@@ -46,7 +47,8 @@ static int see_done(const hexloom_run *run, uint32_t queue, progress *mine) {
 int hexloom_push(const hexloom_call *call, const hexloom_transfer *transfer) {
   hexloom_run *run = call->run;
   const hexloom_port *p = run->setup.port;
-  progress *mine = &run->tasks[call->task_index];
+  /* it was counted when it was started */
+  slot *mine = slot_of(run, call->task, run->slots[call->task->first_slot].started - 1u);
   uint64_t limit = 0u;
   uint32_t ticket = 0u, round;
   int answer;
@@ -72,10 +74,9 @@ int hexloom_push(const hexloom_call *call, const hexloom_transfer *transfer) {
 }
 
 /* Wait until all parts of a transfer are done, in any order; 0 when the worker must stop. */
-static int wait_for_transfer(const worker *w, uint32_t task) {
+static int wait_for_transfer(const worker *w, uint32_t task, slot *mine) {
   hexloom_run *run = w->run;
   const hexloom_port *p = run->setup.port;
-  progress *mine = &run->tasks[task];
   uint64_t limit = 0u;
   uint32_t round = 0u;
   for (;;) {
@@ -100,7 +101,7 @@ static int wait_for_transfer(const worker *w, uint32_t task) {
 void hexloom_finish(hexloom_run *run, uint32_t task) {
   const uint32_t event = run->setup.view.tasks[task].trigger_event;
   if (event != HEXLOOM_NONE) trigger(run, &run->events[event]);
-  (void)atomic_fetch_add_explicit(&run->tasks[task].finished, 1u, memory_order_release);
+  (void)atomic_fetch_add_explicit(&run->finished[task], 1u, memory_order_release);
   trigger(run, &run->late);
 }
 
@@ -108,7 +109,8 @@ int hexloom_stopped(const hexloom_run *run) { return stopped(run); }
 
 /* --- walking ----------------------------------------------------------------------------------------------- */
 
-static void note(worker *w, uint32_t task, uint16_t slice, uint16_t phase, uint64_t start, uint64_t end) {
+static void note(worker *w, uint32_t task, uint32_t serial, uint16_t slice, uint16_t phase, uint64_t start,
+                 uint64_t end) {
   hexloom_record *record;
   if (w->trace.count >= w->trace.capacity) {
     w->trace.dropped++;
@@ -121,28 +123,116 @@ static void note(worker *w, uint32_t task, uint16_t slice, uint16_t phase, uint6
   record->phase = phase;
   record->slice = slice;
   record->executed = w->run->executed;
-  record->reserved = 0u;
+  record->serial = serial;
 }
 
-static int call_kernel(worker *w, const hexloom_task *task, uint32_t t, uint16_t slice) {
+/* The number that a task would have if all laps were written out. */
+static uint32_t serial_of(const worker *w, uint32_t t) {
+  const hexloom_view *v = &w->run->setup.view;
+  uint32_t serial = t, k;
+  for (k = 0u; k < v->header->loop_count; k++) {
+    const uint32_t behind = t >= v->loops[k].first_task + v->loops[k].task_count;
+    serial += v->loops[k].task_count * (w->laps[k] - behind);
+  }
+  return serial;
+}
+
+static uint32_t iteration_of(const worker *w, const hexloom_task *task) {
+  const hexloom_view *v = &w->run->setup.view;
+  uint32_t iteration = task->iteration, k;
+  for (k = 0u; k < v->header->loop_count; k++)
+    iteration += v->advances[k * v->header->group_count + task->group].iterations * w->laps[k];
+  return iteration;
+}
+
+static hexloom_call call_of(const worker *w, uint32_t t, uint16_t slice) {
   hexloom_run *run = w->run;
-  const hexloom_kernel *kernel = &run->setup.kernels[task->stage];
   hexloom_call call;
-  int answer;
   call.run = run;
   call.view = &run->setup.view;
-  call.task = task;
-  call.operands = run->setup.view.operands + task->first_operand;
+  call.task = &call.view->tasks[t];
+  call.operands = call.view->operands + call.task->first_operand;
   call.memories = run->setup.memories;
-  call.user = kernel->user;
+  call.user = NULL;
   call.task_index = t;
   call.queue = w->queue;
   call.slice = slice;
   call.executed = run->executed;
-  answer = kernel->function(&call);
+  call.iteration = iteration_of(w, call.task);
+  call.tile = call.task->tile + call.task->tile_step * (call.iteration - call.task->iteration);
+  call.serial = serial_of(w, t);
+  return call;
+}
+
+/* Push what the descriptors of a transfer say. */
+static int push_descriptors(const hexloom_call *call) {
+  const hexloom_descriptor *d = call->view->descriptors + call->task->first_descriptor;
+  uint32_t k;
+  int answer = 0;
+  for (k = 0u; k < call->task->descriptor_count && answer == 0; k++, d++) {
+    unsigned char *far_end = (unsigned char *)call->memories[d->binding].base + d->offset +
+                             d->step * (call->iteration - call->task->iteration);
+    unsigned char *near_end = (unsigned char *)hexloom_at(call, d->operand) + d->operand_offset;
+    const int is_load = d->kind == HEXLOOM_TO_OPERAND;
+    hexloom_transfer transfer;
+    transfer.to = is_load ? near_end : far_end;
+    transfer.from = is_load ? far_end : near_end;
+    transfer.row_bytes = d->row_bytes;
+    transfer.rows = d->rows;
+    transfer.to_stride = is_load ? d->operand_stride : d->stride;
+    transfer.from_stride = is_load ? d->stride : d->operand_stride;
+    answer = hexloom_push(call, &transfer);
+  }
+  return answer;
+}
+
+/* Let the port do what the descriptors of a maintenance say; slices share them out. */
+static int maintain(const hexloom_call *call) {
+  const hexloom_port *p = call->run->setup.port;
+  const hexloom_descriptor *d = call->view->descriptors + call->task->first_descriptor;
+  uint32_t k, row;
+  int answer = 0;
+  for (k = 0u; k < call->task->descriptor_count; k++, d++) {
+    unsigned char *start = (unsigned char *)call->memories[d->binding].base + d->offset +
+                           d->step * (call->iteration - call->task->iteration);
+    for (row = 0u; row < d->rows && answer == 0; row++)
+      if ((k + row) % call->task->slice_count == call->slice)
+        answer = p->maintain(p->context, d->kind, start + (size_t)row * d->stride, d->row_bytes);
+  }
+  return answer;
+}
+
+static int call_kernel(worker *w, const hexloom_task *task, uint32_t t, uint16_t slice) {
+  hexloom_call call = call_of(w, t, slice);
+  int answer;
+  if (needs_no_kernel(w->run, task)) {
+    answer = task->kind == HEXLOOM_DMA ? push_descriptors(&call) : maintain(&call);
+  } else {
+    const hexloom_kernel *kernel = &w->run->setup.kernels[task->stage];
+    call.user = kernel->user;
+    answer = kernel->function(&call);
+  }
   if (answer == 0) return 1;
   hexloom_fail_at(w, HEXLOOM_KERNEL_ERROR, t, answer); /* if a push failed in it, the status says that already */
   return 0;
+}
+
+/* Begin a transfer: nothing of it is pushed yet. */
+static void note_start(const worker *w, const hexloom_task *task, uint32_t t) {
+  slot *first = &w->run->slots[task->first_slot];
+  slot *mine = slot_of(w->run, task, first->started++);
+  mine->tickets = 0u;
+  mine->task = t;
+  mine->serial = w->run->setup.trace_records > 0u ? serial_of(w, t) : 0u;
+}
+
+/* Wait for the oldest transfer of a task, which may have begun laps ago; NULL when the worker must stop. */
+static const slot *wait_for_oldest(worker *w, const hexloom_task *task) {
+  slot *mine = slot_of(w->run, task, w->run->slots[task->first_slot].awaited++);
+  atomic_store_explicit(&w->waits, 1u, memory_order_relaxed);
+  if (!wait_for_transfer(w, mine->task, mine)) return NULL;
+  atomic_store_explicit(&w->waits, 0u, memory_order_relaxed);
+  return mine;
 }
 
 /* Execute one entry; 0 when the worker must stop. `traced` is a constant where this is inlined. */
@@ -152,50 +242,70 @@ static ALWAYS_INLINE int step(worker *w, const hexloom_entry *entry, const int t
   const hexloom_task *task = &run->setup.view.tasks[entry->task];
   uint64_t before = 0u, start = 0u;
   uint16_t phase = HEXLOOM_TRACE_RUN;
-  uint32_t k;
+  uint32_t k, t = entry->task, serial = traced ? serial_of(w, t) : 0u;
   int late = 0;
   if (traced) before = start = p->now_ns(p->context);
   if (entry->action != HEXLOOM_WAIT) {
     for (k = 0u; k < task->wait_count; k++)
-      if (!wait_for_event(w, entry->task, &run->setup.view.waits[task->first_wait + k])) return 0;
+      if (!wait_for_event(w, t, &run->setup.view.waits[task->first_wait + k])) return 0;
     if (traced && task->wait_count > 0u) {
       start = p->now_ns(p->context);
-      note(w, entry->task, entry->slice, HEXLOOM_TRACE_WAIT, before, start);
+      note(w, t, serial, entry->slice, HEXLOOM_TRACE_WAIT, before, start);
     }
   }
   HEXLOOM_STEP();
   if (entry->action == HEXLOOM_WAIT) {
+    const slot *done = wait_for_oldest(w, task);
+    if (done == NULL) return 0;
     phase = HEXLOOM_TRACE_DONE;
-    atomic_store_explicit(&w->waits, 1u, memory_order_relaxed);
-    if (!wait_for_transfer(w, entry->task)) return 0;
-    atomic_store_explicit(&w->waits, 0u, memory_order_relaxed);
+    t = done->task;
+    serial = done->serial;
   } else {
     late = (task->flags & HEXLOOM_TASK_ASYNC) != 0u;
     if (late) w->late++;
     if (entry->action == HEXLOOM_START) {
       phase = HEXLOOM_TRACE_START;
-      run->tasks[entry->task].tickets = 0u;
+      note_start(w, task, t);
     }
-    if (!call_kernel(w, task, entry->task, entry->slice)) return 0;
+    if (!call_kernel(w, task, t, entry->slice)) return 0;
   }
-  if (traced) note(w, entry->task, entry->slice, phase, start, p->now_ns(p->context));
+  if (traced) note(w, t, serial, entry->slice, phase, start, p->now_ns(p->context));
   if (entry->action != HEXLOOM_START && !late && task->trigger_event != HEXLOOM_NONE)
-    trigger(run, &run->events[task->trigger_event]);
+    trigger(run, &run->events[task->trigger_event + ((task->flags & HEXLOOM_TASK_APART) ? entry->slice : 0u)]);
+  return 1;
+}
+
+/* Execute the entries [from, to), whose numbers are in the tables; 0 when the worker must stop. */
+static ALWAYS_INLINE int walk_entries(worker *w, uint32_t from, uint32_t to, const int traced) {
+  const hexloom_run *run = w->run;
+  const hexloom_entry *entries = run->setup.view.entries;
+  uint32_t k, at = atomic_load_explicit(&w->at, memory_order_relaxed);
+  for (k = from; k < to; k++) {
+    atomic_store_explicit(&w->at, ++at, memory_order_relaxed);
+    atomic_store_explicit(&w->entry, k + 1u, memory_order_relaxed);
+    if (k + 1u < to) PREFETCH(&run->setup.view.tasks[entries[k + 1u].task]);
+    if (!step(w, &entries[k], traced)) return 0;
+    if (stopped(run)) return 0;
+  }
   return 1;
 }
 
 static ALWAYS_INLINE int walk(worker *w, const int traced) {
   const hexloom_run *run = w->run;
-  const hexloom_queue *queue = &run->setup.view.queues[w->queue];
-  const hexloom_entry *entries = run->setup.view.entries + queue->first_entry;
-  uint32_t k;
-  for (k = 0u; k < queue->entry_count; k++) {
-    atomic_store_explicit(&w->at, k + 1u, memory_order_relaxed);
-    if (k + 1u < queue->entry_count) PREFETCH(&run->setup.view.tasks[entries[k + 1u].task]);
-    if (!step(w, &entries[k], traced)) return 0;
-    if (stopped(run)) return 0;
+  const hexloom_view *v = &run->setup.view;
+  const hexloom_queue *queue = &v->queues[w->queue];
+  const uint32_t loops = v->header->loop_count;
+  uint32_t at = queue->first_entry, k;
+  for (k = 0u; k < loops; k++) w->laps[k] = 0u;
+  for (k = 0u; k < loops; k++) {
+    const hexloom_body *body = &v->bodies[w->queue * loops + k];
+    if (!walk_entries(w, at, body->first_entry, traced)) return 0;
+    at = body->first_entry + body->entry_count;
+    if (body->entry_count == 0u) w->laps[k] = run->laps[k];
+    for (; w->laps[k] < run->laps[k]; w->laps[k]++)
+      if (!walk_entries(w, body->first_entry, at, traced)) return 0;
   }
-  return 1;
+  return walk_entries(w, at, queue->first_entry + queue->entry_count, traced);
 }
 
 static int walk_untraced(worker *w) { return walk(w, 0); }
@@ -234,7 +344,7 @@ static int next_turn(worker *w) {
   return outcome == REACHED;
 }
 
-void hexloom_body(void *argument) {
+void hexloom_be_worker(void *argument) {
   worker *w = (worker *)argument;
   hexloom_run *run = w->run;
   do {

@@ -20,6 +20,7 @@ from hexloom.optimizer.periodic.check_bounds import ONCE, check_whole_bounds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hexloom.formulations.problem import Problem
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
     from hexloom.optimizer.schedule import Schedule
@@ -51,7 +52,7 @@ def check_periodic_schedule(schedule: PeriodicSchedule) -> list[Violation]:
             if grown is not None:
                 _check_growth(schedule, k, grown, report)
         _check_makespan(schedule, report)
-        check_whole_bounds(schedule, _labels(schedule.written, _parts(schedule) or {}), report)
+        check_whole_bounds(schedule, labels_of(schedule.written.problem, parts_of(schedule) or {}), report)
     return found
 
 
@@ -79,11 +80,11 @@ def _check_counts(schedule: PeriodicSchedule, report: Report) -> None:
             report("left_out", (f"stretch {k}", *short), f"stretch {k} leaves out more than it has of {short[0]!r}")
 
 
-def _labels(schedule: Schedule, parts: dict[tuple[str, str], int]) -> dict[str, Label]:
+def labels_of(problem: Problem, parts: dict[tuple[str, str], int]) -> dict[str, Label]:
     """Return for every op its task, stage, part and iteration."""
     seen: Counter[tuple[str, str]] = Counter()
     found = {}
-    for op in schedule.problem.ops:
+    for op in problem.ops:
         stage = op.task, op.stage
         if parts.get(stage):
             iteration, part = divmod(seen[stage], parts[stage])
@@ -94,7 +95,7 @@ def _labels(schedule: Schedule, parts: dict[tuple[str, str], int]) -> dict[str, 
     return found
 
 
-def _parts(schedule: PeriodicSchedule) -> dict[tuple[str, str], int] | None:
+def parts_of(schedule: PeriodicSchedule) -> dict[tuple[str, str], int] | None:
     """Return how many ops of a (task, stage) an iteration has, by what the grown schedules have more."""
     count = Counter((op.task, op.stage) for op in schedule.written.problem.ops)
     parts: dict[tuple[str, str], int] = {}
@@ -112,7 +113,7 @@ def _parts(schedule: PeriodicSchedule) -> dict[tuple[str, str], int] | None:
 
 def _check_growth(schedule: PeriodicSchedule, k: int, grown: Schedule, report: Report) -> None:
     """Report what differs, unless at some time a period can be put in: the two are the same before, and after it."""
-    parts, who = _parts(schedule), (f"stretch {k}",)
+    parts, who = parts_of(schedule), (f"stretch {k}",)
     if parts is None:
         report("grown", who, f"grown schedule {k} has other ops more than whole iterations")
         return
@@ -148,7 +149,7 @@ class _Growth:
 
     def __init__(self, written: Schedule, grown: Schedule, stretch: Stretch, parts: dict[tuple[str, str], int]) -> None:
         self.written, self.grown, self.stretch = written, grown, stretch
-        self.old, self.new = _labels(written, parts), _labels(grown, parts)
+        self.old, self.new = labels_of(written.problem, parts), labels_of(grown.problem, parts)
         self.rows_old = {self.old[row.op]: row for row in written.rows}
         self.rows_new = {self.new[row.op]: row for row in grown.rows}
         self.moved = {self.later(label): label for label in self.rows_old}

@@ -104,6 +104,10 @@ class Source:
         problem = lowered.problem.under(self.rule)
         return Small(lowered, rolled, problem, acting_rule(problem, self.rule), kept, room, strictly)
 
+    def problem(self, iterations: Mapping[str, int]) -> Problem:
+        """Return the tasks named in ``iterations``, with so many iterations of each, as ops one by one."""
+        return self._lowered(iterations, 0).problem
+
     def cut(self, iterations: Mapping[str, int]) -> Workload:
         """Return the workload with the tasks named in ``iterations`` alone, so many iterations of each."""
         tasks = []

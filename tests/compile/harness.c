@@ -27,7 +27,10 @@ static void judge(const unsigned char *data, size_t length) {
   bytes = sizeof header + sizeof(hexloom_task) * header.task_count + sizeof(hexloom_operand) * header.operand_count +
           sizeof(hexloom_wait) * header.wait_count + sizeof(hexloom_event) * header.event_count +
           sizeof(hexloom_queue) * header.queue_count + sizeof(hexloom_entry) * header.entry_count +
-          sizeof(hexloom_buffer) * header.buffer_count + sizeof(hexloom_binding) * header.binding_count;
+          sizeof(hexloom_buffer) * header.buffer_count + sizeof(hexloom_binding) * header.binding_count +
+          sizeof(hexloom_loop) * header.loop_count + sizeof(hexloom_body) * header.body_count +
+          sizeof(hexloom_parameter) * header.parameter_count + sizeof(hexloom_descriptor) * header.descriptor_count +
+          sizeof(hexloom_advance) * header.advance_count;
   if (bytes != length) {
     printf("another length\n");
     return;
@@ -40,6 +43,12 @@ static void judge(const unsigned char *data, size_t length) {
   view.entries = (const hexloom_entry *)(const void *)cut(&at, header.entry_count, sizeof(hexloom_entry));
   view.buffers = (const hexloom_buffer *)(const void *)cut(&at, header.buffer_count, sizeof(hexloom_buffer));
   view.bindings = (const hexloom_binding *)(const void *)cut(&at, header.binding_count, sizeof(hexloom_binding));
+  view.loops = (const hexloom_loop *)(const void *)cut(&at, header.loop_count, sizeof(hexloom_loop));
+  view.bodies = (const hexloom_body *)(const void *)cut(&at, header.body_count, sizeof(hexloom_body));
+  view.parameters = (const hexloom_parameter *)(const void *)cut(&at, header.parameter_count, sizeof(hexloom_parameter));
+  view.descriptors =
+      (const hexloom_descriptor *)(const void *)cut(&at, header.descriptor_count, sizeof(hexloom_descriptor));
+  view.advances = (const hexloom_advance *)(const void *)cut(&at, header.advance_count, sizeof(hexloom_advance));
   words = hexloom_selftest_words(&header);
   memory = (uint32_t *)malloc(sizeof(uint32_t) * (words + 1u));
   if (memory == NULL) {

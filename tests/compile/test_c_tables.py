@@ -11,11 +11,12 @@ import jsonschema
 import pytest
 from compile.conftest import DEVICE, HOST, ROOT
 from compile.tiny import tiny
+from looped import looped
 from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
 from hexloom.cli import main
-from hexloom.emit.c_tables import CTables, c_header, c_source, side_car, stem_of
+from hexloom.emit.c_tables import INSIDE, CTables, c_header, c_source, side_car, stem_of, tables_of
 from hexloom.emit.files import shared_text, table_stem, write_emission, write_tables
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.check import check_schedule
@@ -23,6 +24,7 @@ from hexloom.optimizer.check import check_schedule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hexloom.optimizer.periodic.schedule import PeriodicSchedule
     from hexloom.optimizer.schedule import Schedule
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -32,6 +34,7 @@ MADE = {
     "small": examples.small,
     "hostile": examples.hostile,
     **{f"random{seed}": (lambda seed=seed: random_schedule(seed, 20)) for seed in (1, 2, 5)},
+    "loops": lambda: looped("two")[0],
 }
 SOLVED = ("ffn_and_norm/workload.yaml",)
 SLOWLY_SOLVED = ("ffn_and_norm/x6.yaml", "llama_matmul_and_norm/workload.yaml")
@@ -49,17 +52,19 @@ def schedule(request: pytest.FixtureRequest, solved: Callable[[str], Schedule]) 
 
 
 @pytest.mark.parametrize("compiler", HOST)
-def test_it_compiles_here_and_its_self_test_finds_nothing(schedule: Schedule, compiler: str, tmp_path: Path) -> None:
+def test_it_compiles_here_and_its_self_test_finds_nothing(
+    schedule: Schedule | PeriodicSchedule, compiler: str, tmp_path: Path
+) -> None:
     write_emission(schedule, tmp_path, "it")
     HOST[compiler](tmp_path / "it.c", tmp_path / "it_selftest.c", "-o", tmp_path / "test")
     ran = subprocess.run([tmp_path / "test"], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith(f"it: ok, {len(make_tables(schedule).tasks)} tasks, ")
+    assert ran.stdout.startswith(f"it: ok, {len(tables_of(schedule).tasks)} tasks, ")
     assert ran.stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize("compiler", DEVICE)
-def test_it_compiles_for_the_device(schedule: Schedule, compiler: str, tmp_path: Path) -> None:
+def test_it_compiles_for_the_device(schedule: Schedule | PeriodicSchedule, compiler: str, tmp_path: Path) -> None:
     write_tables(schedule, tmp_path, "it")
     DEVICE[compiler]("-c", tmp_path / "it.c", "-o", tmp_path / "it.o")
 
@@ -70,14 +75,16 @@ def test_the_self_test_needs_no_library(compiler: str, tmp_path: Path) -> None:
     DEVICE[compiler]("-c", HERE / "freestanding.c", "-I", tmp_path, "-o", tmp_path / "free.o")
 
 
-@pytest.mark.parametrize("name", ["tiny", "small", "hostile", "random2"])
+@pytest.mark.parametrize("name", ["tiny", "small", "hostile", "random2", "loops"])
 def test_the_compiled_tables_are_the_canonical_bytes(name: str, tmp_path: Path) -> None:
     tables = CTables(MADE[name](), "it")
-    write_tables(tables.schedule, tmp_path, "it")
+    write_tables(tables.origin, tmp_path, "it")
     writes = [
-        f"fwrite(it_{plural}, sizeof it_{plural}[0], {len(rows)}u, stdout);" for plural, _, rows in tables.tables.parts
+        f"if (view.{plural} != NULL) fwrite(view.{plural}, sizeof view.{plural}[0], {len(rows)}u, stdout);"
+        for plural, _, rows in tables.tables.parts
     ]
-    body = "\n  ".join(["fwrite(&it_header, sizeof it_header, 1u, stdout);", *writes])
+    first = ["hexloom_view view;", "it_view(&view);", "fwrite(view.header, sizeof *view.header, 1u, stdout);"]
+    body = "\n  ".join([*first, *writes])
     dump = f'#include <stdio.h>\n#include "it.h"\nint main(void) {{\n  {body}\n  return 0;\n}}\n'
     (tmp_path / "dump.c").write_text(dump, encoding="utf-8")
     HOST["gcc-c99"](tmp_path / "it.c", tmp_path / "dump.c", "-o", tmp_path / "dump")
@@ -98,7 +105,7 @@ def test_plans_beyond_the_scratchpad_or_of_another_abi_stop_the_compiler(tmp_pat
     write_tables(tiny(), tmp_path, "it")
     for name, old, new in (
         ("it.h", "VTCM_AVAILABLE_BYTES (UINT64_C(8192))", "VTCM_AVAILABLE_BYTES (UINT64_C(4096))"),
-        ("hexloom_tables.h", "HEXLOOM_ABI_MAJOR (0u)", "HEXLOOM_ABI_MAJOR (1u)"),
+        ("hexloom_tables.h", "HEXLOOM_ABI_MAJOR (1u)", "HEXLOOM_ABI_MAJOR (0u)"),
         ("hexloom_tables.h", "  uint32_t buffer;", "  uint64_t buffer;"),
     ):
         text = (tmp_path / name).read_text(encoding="utf-8")
@@ -167,7 +174,8 @@ def test_stems_replace_no_other_file(name: str, stem: str) -> None:
 def test_external_names_differ_in_their_first_31_characters() -> None:
     stem = stem_of("a very long name of a schedule, indeed")
     tables = CTables(tiny(), stem)
-    names = [f"{stem}_{plural}" for plural, _, _ in tables.tables.parts] + [f"{stem}_view", f"{stem}_header"]
+    outside = [plural for plural, _, _ in tables.tables.parts if plural not in INSIDE]
+    names = [f"{stem}_{name}" for name in (*outside, "view", "header")]
     assert all(len(name) <= 31 for name in names)
 
 

@@ -14,22 +14,24 @@ from typing import TYPE_CHECKING
 import pytest
 from compile.conftest import HOST
 from compile.tiny import tiny
+from looped import looped
 from runtime.tampered import without_wait
 from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
 from hexloom.emit import records
 from hexloom.emit.files import write_emission
-from hexloom.emit.records import NONE
-from hexloom.emit.tables import Await, Entry, make_tables
+from hexloom.emit.records import HEADER, NONE
+from hexloom.emit.rows import Await, Entry
+from hexloom.emit.tables import make_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hexloom.emit.tables import Tables
+    from hexloom.emit.rows import Tables
 
 HERE = Path(__file__).parent
-CRC_AT = 80
+CRC_AT = 120
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,7 @@ def sealed(tables: Tables) -> bytes:
 def resealed(blob: bytes) -> bytes:
     """Return the bytes with checksums that fit them."""
     blank = blob[:CRC_AT] + bytes(8) + blob[CRC_AT + 8 :]
-    blank = blank[: CRC_AT + 4] + struct.pack("<I", zlib.crc32(blank[:128])) + blank[CRC_AT + 8 :]
+    blank = blank[: CRC_AT + 4] + struct.pack("<I", zlib.crc32(blank[: HEADER.size_bytes])) + blank[CRC_AT + 8 :]
     return blank[:CRC_AT] + struct.pack("<I", zlib.crc32(blank)) + blank[CRC_AT + 4 :]
 
 
@@ -168,12 +170,13 @@ def test_no_bytes_make_it_crash(judge: Callable[[Sequence[bytes]], list[str]]) -
     """Under the sanitizers: wrong bytes behind a right checksum, and counts moved between the tables."""
     rng = random.Random(5)
     blobs = []
-    for schedule in (tiny(), random_schedule(3, 20), random_schedule(5, 20)):
-        blob = make_tables(schedule).to_bytes()
+    flat = [make_tables(schedule) for schedule in (tiny(), random_schedule(3, 20), random_schedule(5, 20))]
+    for tables in (*flat, looped("sliced")[1], looped("two")[1]):
+        blob = tables.to_bytes()
         for _ in range(700):
             wrong = bytearray(blob)
             for _ in range(rng.choice((1, 1, 2, 5))):
-                at = rng.randrange(128, len(wrong)) if rng.random() < 0.9 else rng.randrange(28, 64)
+                at = rng.randrange(HEADER.size_bytes, len(wrong)) if rng.random() < 0.9 else rng.randrange(44, 108)
                 wrong[at] = rng.choice((0, 1, 255, rng.randrange(256)))
             blobs.append(resealed(bytes(wrong)))
     assert len(set(judge(blobs))) > 15

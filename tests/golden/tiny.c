@@ -4,16 +4,16 @@
 
 #include "tiny.h"
 
-const hexloom_header tiny_header = {1296848968u, 0u, 1u, 128u, 64u, 16u, 8u, 8u, 16u, 8u, 24u, 16u, 79u, 0u, 6u, 8u, 5u, 4u, 3u, 10u, 5u, 1u, UINT64_C(8192), UINT64_C(9006809466138289491), 3894287489u, 1938605325u, {0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u}};
+const hexloom_header tiny_header = {1296848968u, 1u, 0u, 192u, 64u, 16u, 8u, 8u, 16u, 8u, 24u, 16u, 24u, 8u, 24u, 48u, 4u, 79u, 0u, 0u, 6u, 8u, 5u, 4u, 3u, 10u, 5u, 1u, 0u, 0u, 0u, 0u, 0u, 1u, 2u, UINT64_C(8192), UINT64_C(9006809466138289491), 668932837u, 2649463694u, {0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u}};
 
-/* op, kind, flags, mode, group, stage, tile, queue, slice_count, reserved0, first_operand, operand_count, first_wait, wait_count, trigger_event, reserved1 */
+/* op, kind, flags, mode, group, stage, tile, queue, slice_count, tile_step, first_operand, operand_count, first_wait, wait_count, trigger_event, first_slot, iteration, first_descriptor, descriptor_count, slots, reserved */
 const hexloom_task tiny_tasks[6] = {
-  {0u, 3u, 0u, 0u, 0u, 0u, 0u, 1u, 1u, 0u, 0u, 1u, 0u, 0u, 0u, {0u, 0u, 0u, 0u, 0u}}, /* load.0 */
-  {1u, 2u, 0u, 0u, 0u, 1u, 0u, 0u, 2u, 0u, 1u, 2u, 0u, 1u, 1u, {0u, 0u, 0u, 0u, 0u}}, /* dequantize.0 */
-  {2u, 1u, 0u, 0u, 0u, 2u, 0u, 2u, 1u, 0u, 3u, 1u, 1u, 1u, 2u, {0u, 0u, 0u, 0u, 0u}}, /* matmul.0 */
-  {3u, 3u, 0u, 0u, 0u, 0u, 1u, 1u, 1u, 0u, 4u, 1u, 2u, 1u, 2u, {0u, 0u, 0u, 0u, 0u}}, /* load.1 */
-  {4u, 2u, 0u, 0u, 0u, 1u, 1u, 0u, 2u, 0u, 5u, 2u, 3u, 1u, 3u, {0u, 0u, 0u, 0u, 0u}}, /* dequantize.1 */
-  {5u, 1u, 0u, 0u, 0u, 2u, 1u, 2u, 1u, 0u, 7u, 1u, 4u, 1u, 4294967295u, {0u, 0u, 0u, 0u, 0u}} /* matmul.1 */
+  {0u, 3u, 0u, 0u, 0u, 0u, 0u, 1u, 1u, 0u, 0u, 1u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 1u, 0u}, /* load.0 */
+  {1u, 2u, 0u, 0u, 0u, 1u, 0u, 0u, 2u, 0u, 1u, 2u, 0u, 1u, 1u, 1u, 0u, 0u, 0u, 0u, 0u}, /* dequantize.0 */
+  {2u, 1u, 0u, 0u, 0u, 2u, 0u, 2u, 1u, 0u, 3u, 1u, 1u, 1u, 2u, 1u, 0u, 0u, 0u, 0u, 0u}, /* matmul.0 */
+  {3u, 3u, 0u, 0u, 0u, 0u, 1u, 1u, 1u, 0u, 4u, 1u, 2u, 1u, 2u, 1u, 0u, 0u, 0u, 1u, 0u}, /* load.1 */
+  {4u, 2u, 0u, 0u, 0u, 1u, 1u, 0u, 2u, 0u, 5u, 2u, 3u, 1u, 3u, 2u, 0u, 0u, 0u, 0u, 0u}, /* dequantize.1 */
+  {5u, 1u, 0u, 0u, 0u, 2u, 1u, 2u, 1u, 0u, 7u, 1u, 4u, 1u, 4294967295u, 2u, 0u, 0u, 0u, 0u, 0u} /* matmul.1 */
 };
 
 /* binding, space, flags, buffer, offset */
@@ -90,4 +90,9 @@ void tiny_view(hexloom_view *view) {
   view->entries = tiny_entries;
   view->buffers = tiny_buffers;
   view->bindings = tiny_bindings;
+  view->loops = NULL;
+  view->bodies = NULL;
+  view->parameters = NULL;
+  view->descriptors = NULL;
+  view->advances = NULL;
 }

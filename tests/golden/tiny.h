@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define TINY_TARGET_ARCH (79u)
-#define TINY_CRC32 (3894287489u)
+#define TINY_CRC32 (668932837u)
 #define TINY_SCHEDULE_HASH (UINT64_C(0x7cfe9d7d44cc6553))
 #define TINY_VTCM_BYTES (UINT64_C(8192))
 #define TINY_VTCM_AVAILABLE_BYTES (UINT64_C(8192))
@@ -24,6 +24,11 @@ extern "C" {
 #define TINY_ENTRIES (10u)
 #define TINY_BUFFERS (5u)
 #define TINY_BINDINGS (1u)
+#define TINY_LOOPS (0u)
+#define TINY_BODIES (0u)
+#define TINY_PARAMETERS (0u)
+#define TINY_DESCRIPTORS (0u)
+#define TINY_ADVANCES (0u)
 
 /* stages: which kernel a task runs */
 #define TINY_STAGE_GEMM_LOAD (0u)
@@ -48,7 +53,7 @@ extern const hexloom_binding tiny_bindings[1];
 /* Let a view point to the tables. */
 void tiny_view(hexloom_view *view);
 
-HEXLOOM_STATIC_CHECK(tiny_abi, HEXLOOM_ABI_MAJOR == 0u && HEXLOOM_ABI_MINOR >= 1u);
+HEXLOOM_STATIC_CHECK(tiny_abi, HEXLOOM_ABI_MAJOR == 1u && HEXLOOM_ABI_MINOR >= 0u);
 HEXLOOM_STATIC_CHECK(tiny_vtcm, TINY_VTCM_BYTES <= TINY_VTCM_AVAILABLE_BYTES);
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@
 #include "hexloom_posix.h"
 #include "hexloom_runtime.h"
 
-#define MOST ((size_t)65536u)
+#define MOST ((size_t)262144u)
 
 static uint32_t crc(uint32_t sum, const unsigned char *at, size_t bytes) {
   size_t k;
@@ -34,16 +34,17 @@ static int kernel(const hexloom_call *call) {
   uint32_t k;
   if ((call->task->flags & HEXLOOM_TASK_ASYNC) != 0u) hexloom_finish(call->run, call->task_index);
   for (k = 0; k < call->task->operand_count; k++) {
-    const hexloom_buffer *b = &call->view->buffers[call->operands[k].buffer];
+    const hexloom_operand *o = hexloom_operand_of(call, k);
+    const hexloom_buffer *b = &call->view->buffers[o->buffer == HEXLOOM_NONE ? 0u : o->buffer];
     const volatile unsigned char *at = (const volatile unsigned char *)hexloom_at(call, k);
-    if (call->operands[k].buffer != HEXLOOM_NONE && b->bytes > 0u) (void)(at[0] + at[b->bytes - 1u]);
+    if (o->buffer != HEXLOOM_NONE && b->bytes > 0u) (void)(at[0] + at[b->bytes - 1u]);
   }
   return 0;
 }
 
 /* 1 if the tables were taken. The view is that of the unchanged tables, as if they were compiled in. */
 static int try_tables(const hexloom_view *view, const hexloom_port *port, unsigned char *memory, int execute) {
-  static unsigned char pad[8192] __attribute__((aligned(65536)));
+  static unsigned char pad[65536] __attribute__((aligned(65536)));
   hexloom_kernel kernels[64];
   hexloom_memory memories[1];
   hexloom_setup setup;

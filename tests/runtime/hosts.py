@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compile.conftest import CLANG, ROOT, Compiler
+from looped import shown
 
 from hexloom.emit.flow import flow_words
 from hexloom.emit.host import HOST, RUNTIME
+from hexloom.emit.job import plain_tables
 from hexloom.emit.numbers import make_numbers
 from hexloom.emit.tables import make_tables
 
 if TYPE_CHECKING:
-    from hexloom.emit.tables import Tables
+    from hexloom.emit.rows import Tables
+    from hexloom.optimizer.periodic.schedule import PeriodicSchedule
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.workload import Workload
 
@@ -69,6 +72,17 @@ class Host:
         """Run ``tables``, by default those of ``schedule``, and see that its problem's order is kept; what it says."""
         flow = flow_words(schedule.problem, make_tables(schedule))
         return self.run((tables or make_tables(schedule)).to_bytes(), flow, **arguments)
+
+    def run_loops(
+        self, periodic: PeriodicSchedule, tables: Tables, which: int = 0, **arguments: object
+    ) -> dict[str, Any]:
+        """Run tables with loops, with the laps that are written down, or with those of one of the grown schedules."""
+        laps, schedule = shown(periodic, tables)[which]
+        problem = schedule.problem
+        plain = plain_tables(periodic, tables, laps, problem)
+        (self.folder / "plain.bin").write_bytes(plain.to_bytes())
+        loops = {"plain": self.folder / "plain.bin", "parameters": ",".join(map(str, laps))}
+        return self.run(tables.to_bytes(), flow_words(problem, plain), **{**loops, **arguments})
 
     def compute(self, schedule: Schedule, workload: Workload, **arguments: object) -> list[str]:
         """Run ``schedule`` with kernels that compute; what is wrong with the results."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hexloom.emit.tables import Tables
+    from hexloom.emit.rows import Tables
 
 
 def without_wait(tables: Tables, number: int) -> Tables:

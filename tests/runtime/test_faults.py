@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from runtime.hosts import Host
 
-    from hexloom.emit.tables import Tables
+    from hexloom.emit.rows import Tables
     from hexloom.optimizer.schedule import Schedule
 
 HERE = Path(__file__).parent

@@ -23,7 +23,7 @@ from hexloom.optimizer.schemas import schema_texts
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hexloom.emit.tables import Task
+    from hexloom.emit.rows import Task
     from hexloom.optimizer.schedule import Schedule
 
 

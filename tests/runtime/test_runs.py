@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from runtime.hosts import Host
 
-    from hexloom.emit.tables import Tables
+    from hexloom.emit.rows import Tables
     from hexloom.optimizer.schedule import Schedule
 
 VENDOR = ROOT / "tests" / "runtime" / "vendor"
@@ -65,7 +65,7 @@ def test_the_runtime_needs_no_library_of_the_device(arch: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("arch", [pytest.param("v68", marks=pytest.mark.slow), "v73"])
 def test_ports_for_hexagon_compile(arch: str, tmp_path: Path) -> None:
-    for name in ("tables", "flow", "numbers", "memory"):
+    for name in ("tables", "plain", "flow", "numbers", "memory"):
         (tmp_path / f"{name}.bin").write_bytes(b"")
     flags = (*HEXAGON, f"-mcpu=hexagon{arch}", "-std=c11", "-O2", f"-I{tmp_path}", f"-Wa,-I{tmp_path}", f"-I{VENDOR}")
     for name in FOR_HEXAGON:

@@ -11,7 +11,7 @@ from hexloom.emit import records
 if TYPE_CHECKING:
     import random
 
-    from hexloom.emit.tables import Tables
+    from hexloom.emit.rows import Tables
 
 
 @dataclass

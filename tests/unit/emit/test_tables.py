@@ -17,13 +17,14 @@ from unit.emit.runs import execute
 from hexloom.emit import records
 from hexloom.emit.files import shared_text
 from hexloom.emit.orders import Orders
-from hexloom.emit.tables import Task, make_tables, schedule_hash, target_arch
+from hexloom.emit.rows import Task
+from hexloom.emit.tables import make_tables, schedule_hash, target_arch
 from hexloom.formulations.problem import Engine, Mode, Op, Precedence, Problem, Use
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import InvalidInputError, PlanError
 
 if TYPE_CHECKING:
-    from hexloom.emit.tables import Tables
+    from hexloom.emit.rows import Tables
     from hexloom.optimizer.schedule import Schedule
 
 ALL_RECORDS = [value for value in vars(records).values() if isinstance(value, records.Record)]
@@ -76,7 +77,9 @@ def test_the_checksum_covers_every_byte(small: Schedule) -> None:
     tables = make_tables(small)
     blank = replace(tables, header=replace(tables.header, crc32=0)).to_bytes()
     assert tables.header.crc32 == zlib.crc32(blank) == tables.checksum()
-    assert len(blank) == 128 + sum(record.size_bytes * len(rows) for _, record, rows in tables.parts)
+    assert len(blank) == records.HEADER.size_bytes + sum(
+        record.size_bytes * len(rows) for _, record, rows in tables.parts
+    )
 
 
 def test_the_hash_begins_like_the_digest_of_plan_and_problem(small: Schedule) -> None:

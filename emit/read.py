@@ -1,0 +1,92 @@
+"""Reading tables back: from their bytes and their side-car to the same tables, and from these to a plan."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hexloom.emit import records
+from hexloom.emit import rows as made
+from hexloom.emit.records import ABI_MAJOR, MAGIC, Record
+from hexloom.emit.rows import Header, Tables
+from hexloom.optimizer.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KINDS: tuple[tuple[str, Record, Any], ...] = (
+    ("tasks", records.TASK, made.Task),
+    ("operands", records.OPERAND, made.Operand),
+    ("waits", records.AWAIT, made.Await),
+    ("events", records.EVENT, made.Event),
+    ("queues", records.QUEUE, made.Queue),
+    ("entries", records.ENTRY, made.Entry),
+    ("buffers", records.BUFFER, made.Buffer),
+    ("bindings", records.BINDING, made.Binding),
+    ("loops", records.LOOP, made.Loop),
+    ("bodies", records.BODY, made.Body),
+    ("parameters", records.PARAMETER, made.Parameter),
+    ("descriptors", records.DESCRIPTOR, made.Descriptor),
+    ("advances", records.ADVANCE, made.Advance),
+)
+
+
+def read_tables(data: bytes, side_car: str) -> Tables:
+    """Return the tables whose canonical bytes are ``data``, with the names that ``side_car`` (JSON) has for numbers.
+
+    Raises
+    ------
+    InvalidInputError
+        They are none, of another ABI, cut off, damaged, or the side-car is that of other tables.
+    """
+    header = _header(data)
+    at = records.HEADER.size_bytes
+    parts: dict[str, Any] = {}
+    for plural, record, kind in KINDS:
+        count = getattr(header, f"{record.name}_count")
+        end = at + count * record.size_bytes
+        if end > len(data):
+            raise InvalidInputError(f"tables of {len(data)} bytes end within their {plural}; they are cut off")
+        pieces = (data[k : k + record.size_bytes] for k in range(at, end, record.size_bytes))
+        parts[plural] = tuple(kind(**record.unpack(piece)) for piece in pieces)
+        at = end
+    if at != len(data):
+        raise InvalidInputError(f"tables have {len(data) - at} bytes behind their last record")
+    tables = Tables(header=header, **parts, **_names(side_car, header))
+    if tables.checksum() != header.crc32:
+        raise InvalidInputError("the checksum does not fit the tables; they are damaged")
+    return tables
+
+
+def _header(data: bytes) -> Header:
+    if len(data) < records.HEADER.size_bytes:
+        raise InvalidInputError(f"tables of {len(data)} bytes are shorter than their header")
+    if int.from_bytes(data[:4], "little") != MAGIC:
+        raise InvalidInputError("these are not tables of hexloom: their first four bytes are not HXLM")
+    major = int.from_bytes(data[4:6], "little")
+    if major != ABI_MAJOR:
+        raise InvalidInputError(f"the tables have ABI {major}, this hexloom reads {ABI_MAJOR}; emit them again")
+    header = Header(**records.HEADER.unpack(data[: records.HEADER.size_bytes]))
+    blank = replace(header, crc32=0, header_crc32=0)
+    if zlib.crc32(records.HEADER.pack(blank)) != header.header_crc32:
+        raise InvalidInputError("the checksum does not fit the header of the tables; it is damaged")
+    for _, record, _ in KINDS:
+        if getattr(header, f"{record.name}_bytes") != record.size_bytes:
+            raise InvalidInputError(f"a {record.name} has another size in these tables than here")
+    return header
+
+
+def _names(side_car: str, header: Header) -> Mapping[str, Any]:
+    data = json.loads(side_car)
+    if data.get("crc32") != f"{header.crc32:08x}":
+        raise InvalidInputError(f"the side-car is that of tables {data.get('crc32')}, not of {header.crc32:08x}")
+    return {
+        "groups": tuple(data["groups"]),
+        "stages": tuple((stage["group"], stage["stage"]) for stage in data["stages"]),
+        "engines": tuple(data["engines"]),
+        "markers": tuple(data["marker_ops"]),
+        "tensors": tuple(data.get("tensors", ())),
+        "buffer_names": tuple(buffer["name"] for buffer in data["buffers"]),
+    }

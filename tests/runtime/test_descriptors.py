@@ -1,0 +1,149 @@
+"""Transfers that the tables say themselves: the bytes of named tensors, cut to the fields of the machine."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from compile.conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from looped import HW, op, periodic_of
+from runtime.hosts import compile_c
+
+from hexloom import Workload, solve
+from hexloom.emit import records
+from hexloom.emit.c_tables import CTables, tables_of
+from hexloom.emit.descriptors import LONGEST_LENGTH, SHORT_FIELD, WIDE_FIELD, pieces_of
+from hexloom.emit.job import trips_of
+from hexloom.emit.read import read_tables
+from hexloom.emit.written_out import least_laps
+from hexloom.formulations.problem import Region
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from runtime.hosts import Host
+
+    from hexloom.emit.rows import Tables
+
+ROWS, WIDTH, STRIDE = 4, 96, 128
+TILE = ROWS * STRIDE
+
+
+def tensor(name: str) -> dict[str, Any]:
+    """Return a tile of 4 rows of 96 bytes, 128 bytes apart; tiles lie one behind the other."""
+    return {"tensor": name, "bytes": WIDTH, "rows": ROWS, "stride": STRIDE, "step": {"i": TILE}}
+
+
+def workload_of(count: int) -> Workload:
+    """Return tiles that are loaded, worked on and stored."""
+    ops = [
+        op("load", "dma", 3, [], ["a_{i}"], reads=[tensor("x")]),
+        op("work", "hmx", 5, ["load_{i}"], ["a_{i}", "b_{i}"]),
+        op("store", "dma", 2, ["work_{i}"], ["b_{i}"], writes=[tensor("y")]),
+    ]
+    buffers = [{"name": f"{b}_{{i}}", "size_bytes": ROWS * WIDTH} for b in "ab"]
+    task = {"name": "t", "ops": [{"for": "i", "count": count, "ops": ops, "buffers": buffers}]}
+    return Workload.from_data({"schema": "hexloom.workload/1", "name": "moves", "hw": HW, "tasks": [task]}, "moves")
+
+
+@pytest.fixture(scope="module")
+def moves(host_of: Callable[[str], Host], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
+    folder: Path = tmp_path_factory.mktemp("moves")
+    host = host_of("gcc")
+    compile_c(host.how, ROOT / "tests" / "runtime" / "moves.c", *host.objects, "-o", folder / "moves")
+
+    def run(tables: Tables, laps: object, size: int) -> list[str]:
+        """Execute the tables on tensors of so many bytes; what is said, in words."""
+        (folder / "it.bin").write_bytes(tables.to_bytes())
+        ran = subprocess.run(
+            [folder / "moves", folder / "it.bin", str(laps), str(size)], capture_output=True, text=True, timeout=60
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        return ran.stdout.split()
+
+    return run
+
+
+def holes(tiles: int) -> int:
+    """Return how many bytes of the result are not written: they are no row of any tile, and stay zero."""
+    x = [(k * 7 + k // 251 + 1) % 256 for k in range(tiles * TILE)]
+    return sum(x[k] != 0 for k in range(tiles * TILE) if k % STRIDE >= WIDTH)
+
+
+def test_transfers_need_no_kernel(moves: Callable[..., list[str]]) -> None:
+    schedule = solve(workload_of(6), time_limit_s=0.05, contention="none").schedule
+    assert schedule is not None
+    emitted = CTables(schedule, "it", descriptors=True)
+    tables = emitted.tables
+    assert tables.tensors == ("x", "y") and len(tables.descriptors) == 12
+    assert [b.space for b in tables.bindings] == [records.VTCM, records.DDR_DMA_ONLY, records.DDR_DMA_ONLY]
+    assert moves(tables, "-", 6 * TILE)[:2] == ["OK", str(holes(6))]
+    assert moves(tables, "-", 5 * TILE)[0] == "BAD_BINDING"
+    assert read_tables(tables.to_bytes(), emitted.side_car()) == tables
+
+
+def test_transfers_of_loops_move_on_with_the_iterations(moves: Callable[..., list[str]]) -> None:
+    periodic = periodic_of(workload_of(4000))
+    tables = tables_of(periodic, descriptors=True)
+    assert {d.step for d in tables.descriptors} == {TILE} and len(tables.descriptors) < 30
+    (parameter,), (least,) = tables.parameters, least_laps(tables)
+    for laps in (least, least + 3 * parameter.step, parameter.usual):
+        tiles = trips_of(periodic, tables, (laps,))["t"]
+        assert moves(tables, laps, tiles * TILE)[:2] == ["OK", str(holes(tiles))]
+        size = (tiles - 1) * TILE
+        needed = str(tiles * TILE - (STRIDE - WIDTH))
+        assert moves(tables, laps, size)[::2] == ["BAD_BINDING", str(size)]
+        assert moves(tables, laps, size)[3] == needed
+
+
+def test_maintenance_is_said_by_lines() -> None:
+    ops = [
+        {"name": "fill", "engine": "hvx", "duration_us": 4, "writes": [{"tensor": "x", "bytes": 512}]},
+        {"name": "load", "engine": "dma", "duration_us": 4, "after": ["fill"], "buffers": ["a"],
+         "reads": [{"tensor": "x", "bytes": 512}]},
+        {"name": "use", "engine": "hmx", "duration_us": 1, "after": ["load"], "buffers": ["a"]},
+    ]  # fmt: skip
+    task = {"name": "t", "ops": ops, "buffers": [{"name": "a", "size_bytes": 512}]}
+    data = {"schema": "hexloom.workload/1", "name": "m", "hw": HW, "hazards": "order", "tasks": [task]}
+    schedule = solve(Workload.from_data(data, "m"), time_limit_s=0.05, contention="none").schedule
+    assert schedule is not None
+    tables = tables_of(schedule, descriptors=True)
+    kinds = {d.kind: d for d in tables.descriptors}
+    assert set(kinds) == {records.CLEAN, records.TO_OPERAND}
+    assert kinds[records.CLEAN].row_bytes == 512 and tables.bindings[1].space == records.DDR_MAPPED
+
+
+def covered(pieces: Sequence[Any]) -> list[tuple[int, int, int]]:
+    """Return (offset in the tensor, offset in the buffer, bytes) row by row."""
+    return [(p.offset + k * p.stride, p.packed + k * p.row_bytes, p.row_bytes) for p in pieces for k in range(p.rows)]
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(1, 70_000),
+    st.sampled_from([1, 100, 2**16 - 1, 2**16, 2**24 - 1, 2**24, 2**24 + 130]),
+    st.integers(0, 2**17),
+    st.sampled_from([0, 73, 75, 81]),
+)
+def test_pieces_fit_the_fields_and_cover_the_region(rows: int, row: int, gap: int, arch: int) -> None:
+    rows = rows if row < 2**16 else rows % 7 + 1
+    region = Region(
+        tensor="x", kind="read", bypass=True, offset_bytes=11, row_bytes=row, rows=rows, stride_bytes=row + gap
+    )
+    pieces = list(pieces_of(region, 5, arch))
+    field = WIDE_FIELD if arch >= 75 else SHORT_FIELD
+    for p in pieces:
+        if p.rows == 1:
+            assert p.row_bytes <= LONGEST_LENGTH
+        else:
+            assert max(p.rows, p.row_bytes, p.stride) <= field
+    at = 0
+    for offset, packed, size in covered(pieces):
+        k, inside = divmod(at, row)
+        assert (offset, packed) == (11 + k * (row + gap) + inside, 5 + at) and inside + size <= row
+        at += size
+    assert at == rows * row
