@@ -12,7 +12,6 @@ from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
 from hexloom import __version__
@@ -28,9 +27,9 @@ from hexloom.emit.timeline import timeline_json
 from hexloom.emit.what_if_table import what_if_table
 from hexloom.formulations.problem import Problem
 from hexloom.hwmodels import MachineFileError, parse_bytes
+from hexloom.inputs import load_work
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
-from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.pack import PackResult, pack
 from hexloom.optimizer.packing_csv import read_table
 from hexloom.optimizer.pipeline.decide import check_pipeline
@@ -43,6 +42,7 @@ from hexloom.optimizer.workload import Workload, read_data, read_text
 from hexloom.periodic_command import check_loops, is_periodic, solve_loops, why_loops
 from hexloom.run_command import run_command
 from hexloom.schedules import load_schedule, schedule_from
+from hexloom.study_command import study_command
 from hexloom.talk import (
     BAD_INPUT,
     CHECK_FAILED,
@@ -67,6 +67,7 @@ app = typer.Typer(
 app.add_typer(hw_app, name="hw")
 app.add_typer(kernels_app, name="kernels")
 app.command("tune")(tune_command)
+app.command("study")(study_command)
 app.command("run")(run_command)
 app.command("compare")(compare_command)
 app.command("calibrate")(calibrate_command)
@@ -111,16 +112,6 @@ def _root(
     """Find provably good static co-schedules for neural processing units."""
 
 
-def _load_input(path: Path) -> Workload | Problem:
-    data = read_data(path)
-    if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.problem/"):
-        try:
-            return Problem.model_validate(data)
-        except ValidationError as error:
-            raise InvalidInputError(f"{path}: {explain(error, Problem)}") from None
-    return Workload.from_data(data, str(path))
-
-
 @app.command("solve")
 def solve_command(
     source: Annotated[
@@ -148,7 +139,7 @@ def solve_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
     """Find a schedule, prove how far it can be from the best, check it, and write it."""
-    work = _load_input(source)
+    work = load_work(source)
     limit = seconds(time_limit)
     to_stdout = str(out) == "-"
     if hw is not None and isinstance(work, Problem):

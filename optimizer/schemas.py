@@ -11,6 +11,7 @@ from hexloom.optimizer.measured import Measured
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.pipeline.model import Pipeline
 from hexloom.optimizer.schedule import Schedule
+from hexloom.optimizer.study.report import Study
 from hexloom.optimizer.traces.comparison import Comparison
 from hexloom.optimizer.traces.summary import TraceSummary
 from hexloom.optimizer.what_if import WhatIf
@@ -30,6 +31,7 @@ FILES: dict[str, type[BaseModel]] = {
     "trace": Measured,
     "comparison": Comparison,
     "trace_summary": TraceSummary,
+    "study": Study,
 }
 
 

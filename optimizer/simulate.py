@@ -70,7 +70,7 @@ def simulate(problem: Problem, plan: Plan, rule: Rule = "none", *, exact: bool =
         When the plan never ends: queues and waits block each other. The message names the blocked ops.
     """
     if exact or not slows(rule):
-        return cast("ExactTimeline", _Run(problem, plan, Sharing(problem, rule)).run())
+        return cast("ExactTimeline", Run(problem, plan, Sharing(problem, rule)).run())
     close = simulate_fast(problem, plan, Sharing(problem, rule, exact=False))
     times = {
         name: OpTimes(*(whole(Fraction(getattr(t, f))) for f in OpTimes.__slots__)) for name, t in close.times.items()
@@ -80,10 +80,12 @@ def simulate(problem: Problem, plan: Plan, rule: Rule = "none", *, exact: bool =
 
 def simulate_fast(problem: Problem, plan: Plan, sharing: Sharing) -> Timeline[float]:
     """Return the timeline in the numbers of ``sharing``: what a search that asks a thousand times can afford."""
-    return cast("Timeline[float]", _Run(problem, plan, sharing).run())
+    return cast("Timeline[float]", Run(problem, plan, sharing).run())
 
 
-class _Run:
+class Run:
+    """One run of a plan: what everybody does next, and when."""
+
     def __init__(self, problem: Problem, plan: Plan, sharing: Sharing) -> None:
         self.problem = problem
         index = problem.op_index
@@ -137,6 +139,7 @@ class _Run:
         self.now: Number = problem.entry_ticks
 
     def run(self) -> Timeline[Any]:
+        """Return the timeline; raises PlanError when the plan never ends."""
         for q in range(len(self.queues)):
             self._reach(q)
         for i, mode in enumerate(self.modes):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.decision import Decision
     from hexloom.optimizer.infeasibility import Infeasibility
+    from hexloom.optimizer.lower import TaskLoop
     from hexloom.optimizer.schedule import Schedule
 
 Progress = Callable[[Fraction, Fraction], None]
@@ -67,7 +68,8 @@ class Result:
     ``status`` is ``OPTIMAL`` (a schedule equal to a bound), ``FEASIBLE`` (a schedule), ``INFEASIBLE`` (proven; see
     ``infeasibility``) or ``LIMIT`` (no schedule was found and none is excluded). ``proved_twice`` says of a proof by
     search, of an optimum or that there is no schedule, whether two searches agree; None where arithmetic, or prices
-    that the checker adds up again, prove all that is claimed. ``decision`` can be the ``start`` of another `solve`.
+    that the checker adds up again, prove all that is claimed. ``decision`` can be the ``start`` of another `solve`;
+    ``loops`` are today's loops of the tasks over the ops of the schedule.
     """
 
     status: Literal["OPTIMAL", "FEASIBLE", "INFEASIBLE", "LIMIT"]
@@ -79,6 +81,7 @@ class Result:
     notes: tuple[str, ...] = ()
     proved_twice: bool | None = None
     decision: Decision | None = field(default=None, repr=False)
+    loops: tuple[TaskLoop, ...] = field(default=(), repr=False)
 
     @property
     def makespan_us(self) -> Fraction | None:
@@ -311,6 +314,7 @@ def solve(
         schedule.notes,
         twice,
         outcome.best[0],
+        lowered.loops,
     )
 
 
