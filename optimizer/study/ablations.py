@@ -110,7 +110,8 @@ def one_buffer(work: Workload) -> Workload:
     """Return the workload with one buffer per edge, so that neighbouring stages take turns."""
 
     def changed(task: object) -> object:
-        if isinstance(task, RowKernel | Gemv) and task.depth > 1:
+        staged = isinstance(task, Gemv) or (isinstance(task, RowKernel) and task.mode == "dma")
+        if staged and isinstance(task, RowKernel | Gemv) and task.depth > 1:
             return task.model_copy(update={"depth": 1})
         if isinstance(task, MatmulW4A16) and task.depth != Depth(raw=1, weights=1, output=1):
             return task.model_copy(update={"depth": Depth(raw=1, weights=1, output=1)})
@@ -123,6 +124,8 @@ def one_slice(work: Workload) -> Workload:
     """Return the workload whose kernels use one HVX worker each."""
 
     def changed(task: object) -> object:
+        if isinstance(task, RowKernel) and task.duration_us is not None:
+            return task  # the time that is written is that of all workers
         if isinstance(task, RowKernel | Gemv | MatmulW4A16) and task.workers != 1:
             more = {"dma_owner": 0, "load_parts": 1} if isinstance(task, MatmulW4A16) else {}
             return task.model_copy(update={"workers": 1, **more})

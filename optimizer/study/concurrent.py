@@ -58,6 +58,11 @@ def concurrent(problem: Problem, loops: Sequence[TaskLoop], rule: Rule) -> Concu
         if need is None:
             return Concurrent(None, f"task {loop.task!r}: its loop of today does not fit into {room} B of scratchpad")
     caps = [need or 0 for need in needs]
+    crossing = any(task_of[edge.before] != task_of[edge.after] for edge in problem.precedences)
+    if crossing and sum(caps) > room:
+        return Concurrent(
+            None, "tasks wait for each other, and their buffers do not fit at once: without a plan they block"
+        )
     spare = (room - sum(caps)) // len(caps)
     if spare > 0:
         caps = [cap + spare if part.buffers else cap for cap, part in zip(caps, whole, strict=True)]

@@ -9,10 +9,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
+from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.problem import Problem
 from hexloom.formulations.ticks import whole
-from hexloom.optimizer.attribution import attribute, last_work
+from hexloom.optimizer.attribution import advise, attribute, last_work
 from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.planner import make_plan
@@ -23,6 +24,7 @@ from hexloom.optimizer.solve import machine_of, solve
 from hexloom.optimizer.study.ablations import ablate
 from hexloom.optimizer.study.concurrent import concurrent
 from hexloom.optimizer.study.report import Group, Study
+from hexloom.optimizer.study.scaled import at_tick
 from hexloom.optimizer.study.steps import with_barriers
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.ticks import Moment
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.baselines import Baselines
-    from hexloom.optimizer.schedule import Schedule
+    from hexloom.optimizer.lower import TaskLoop
     from hexloom.optimizer.solve import Progress, Result
     from hexloom.optimizer.workload import Workload
 
@@ -77,24 +79,30 @@ def study(
     return found.model_copy(update={"ablations": rows})
 
 
-def study_of(result: Result, name: str) -> Study:
+def study_of(result: Result, name: str, actual: Problem | None = None) -> Study:
     """Return the four groups around a plan that was found.
+
+    ``actual`` has the same ops with other times than those that the plan was made for: all groups take these, and the
+    plan stays what it is.
 
     Raises
     ------
     InvalidInputError
-        There is none.
+        There is no plan.
     """
     schedule, decision = result.schedule, result.decision
     if schedule is None or decision is None:
         why = result.infeasibility
         text = "no plan was found in the time; allow more" if why is None else why.message
         raise InvalidInputError(f"{name}: there is no plan to compare with: {text}")
-    problem = schedule.problem.under(schedule.contention)
+    source = schedule.problem if actual is None else actual
+    problem = source.under(schedule.contention)
     rule = acting_rule(problem, schedule.contention)
-    found = baselines(problem, result.loops, rule)
-    tick = schedule.problem.tick or Fraction(1)
-    bottleneck = schedule.bounds[0].engine
+    bounds = lower_bounds(problem, rule) if actual is not None else None
+    loops = result.loops if actual is None else at_tick(result.loops, schedule.problem.tick, source.tick)
+    found = baselines(problem, loops, rule)
+    tick = source.tick or Fraction(1)
+    bottleneck = schedule.bounds[0].engine if bounds is None else bounds.best.engine
     groups = (
         Group(name="serial", makespan=found.serial),
         Group(
@@ -102,24 +110,38 @@ def study_of(result: Result, name: str) -> Study:
             makespan=found.existing,
             note="" if found.existing is not None else "a loop of today does not fit into the scratchpad",
         ),
-        _concurrent(schedule, result, found),
+        _concurrent(source, schedule.contention, loops, found, bottleneck),
         _plan("fused_serial", problem, with_barriers(problem, decision), found, bottleneck, rule),
         _plan("plan", problem, decision, found, bottleneck, rule),
     )
+    groups = (*groups[:2], _with_word(groups[2], groups[-1]), *groups[3:])
     unit: Literal["us", "ticks"] = "ticks" if schedule.problem.tick is None else "us"
+    gain = groups[-1].gain
+    advice = schedule.advice
+    if bounds is not None:
+        makespan = groups[-1].makespan or 0
+        advice = None if gain is None else advise(gain, makespan, f"{bottleneck or 'nothing'} is the bottleneck")
     return Study(
         name=name,
         machine=schedule.machine,
         unit=unit,
         contention=schedule.contention,
         seed=schedule.seed,
-        status=schedule.status,
-        lower_bound=schedule.lower_bound * tick,
-        bottleneck=result.bottleneck,
+        status=schedule.status if bounds is None else "FEASIBLE",
+        lower_bound=(schedule.lower_bound if bounds is None else bounds.best.ticks) * tick,
+        bottleneck=result.bottleneck if bounds is None else bottleneck,
         groups=tuple(_in_unit(group, tick) for group in groups),
-        advice=schedule.advice,
+        advice=advice,
         notes=schedule.notes,
     )
+
+
+def _with_word(side: Group, plan: Group) -> Group:
+    """Say why tasks without a plan may take less time than the plan."""
+    if side.makespan is None or plan.makespan is None or side.makespan >= plan.makespan:
+        return side
+    said = "shorter than the plan: its threads wait for transfers without holding a context, the plan's owners hold one"
+    return side.model_copy(update={"note": f"{side.note}; {said}" if side.note else said})
 
 
 def _plan(
@@ -135,12 +157,14 @@ def _plan(
     return Group(name=name, makespan=timeline.makespan, gain=gain)
 
 
-def _concurrent(schedule: Schedule, result: Result, found: Baselines) -> Group:
+def _concurrent(
+    source: Problem, contention: Rule, loops: Sequence[TaskLoop], found: Baselines, bottleneck: str | None
+) -> Group:
     """Return today's loops side by side; no plan keeps demands within a channel there, so ``rigid`` is ``fluid``."""
-    wanted: Rule = "fluid" if schedule.contention == "rigid" else schedule.contention
-    problem = schedule.problem.under(wanted)
+    wanted: Rule = "fluid" if contention == "rigid" else contention
+    problem = source.under(wanted)
     rule = acting_rule(problem, wanted)
-    side = concurrent(problem, result.loops, rule)
+    side = concurrent(problem, loops, rule)
     if side.timeline is None:
         return Group(name="concurrent", makespan=None, note=side.why)
     makespan = side.timeline.makespan
@@ -148,7 +172,6 @@ def _concurrent(schedule: Schedule, result: Result, found: Baselines) -> Group:
     gain = None
     if found.existing is not None:
         several = len(found.tasks) > 1
-        bottleneck = schedule.bounds[0].engine
         last, free = makespan, makespan
         if several:
             last, free = last_work(problem, _fastest(problem), side.timeline, bottleneck, rule), side.free
