@@ -2,11 +2,11 @@
 
 A pair of tasks with a matrix and a vector side is studied at 1,000 points (work ratio, tile-time jitter, scratchpad,
 bandwidth) on Dask clusters of one worker and of two. Rows: workers, points, seconds, points_per_s, and the processor
-time that the workers (cpu_s) and this process with the scheduler (own_cpu_s) spent. Summary: speedup (target 1.8); busy,
-the cores that two workers kept busy; by_cpu, the speedup that these processor times allow where nobody else runs, 2 w /
-(w + o), which a busy machine does not change. ``same_rows`` says whether both gave the same results. The points are cut into rounds in which one and two workers take turns, so that what
-else runs on the machine disturbs them alike; workers have loaded what they need before they are timed. ``--quick`` ends
-in under 50 s.
+time that the workers (cpu_s) and this process with the scheduler (own_cpu_s) spent. Summary: speedup (target 1.8);
+busy, the cores that two workers kept busy; by_cpu, the speedup that these processor times allow where nobody else runs,
+2 w / (w + o), which a busy machine does not change. ``same_rows`` says whether both gave the same results. The points
+are cut into rounds in which one and two workers take turns, so that what else runs on the machine disturbs them alike;
+workers have loaded what they need before they are timed. ``--quick`` ends in under 50 s.
 """
 
 from __future__ import annotations
@@ -146,9 +146,8 @@ def main() -> None:
         print(
             f"{row['workers']} worker(s): {row['points']} points in {row['seconds']} s, {row['points_per_s']} a second"
         )
-    print(
-        f"speedup {summary['speedup']} (target {TARGET}; by processor time {summary['by_cpu']}); {summary['busy']} cores busy; same rows: {same}"
-    )
+    print(f"speedup {summary['speedup']} (target {TARGET}; by processor time {summary['by_cpu']})")
+    print(f"{summary['busy']} cores busy with two workers; same rows: {same}")
     print(f"load average of the machine: {summary['load_average']}")
 
 

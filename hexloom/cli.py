@@ -28,6 +28,7 @@ from hexloom.emit.what_if_table import what_if_table
 from hexloom.formulations.problem import Problem
 from hexloom.hwmodels import MachineFileError, parse_bytes
 from hexloom.inputs import load_work
+from hexloom.opportunities_command import opportunities_command
 from hexloom.optimizer.check import check_schedule
 from hexloom.optimizer.errors import CheckFailedError, InvalidInputError
 from hexloom.optimizer.pack import PackResult, pack
@@ -68,6 +69,7 @@ app.add_typer(hw_app, name="hw")
 app.add_typer(kernels_app, name="kernels")
 app.command("tune")(tune_command)
 app.command("study")(study_command)
+app.command("opportunities")(opportunities_command)
 app.command("run")(run_command)
 app.command("compare")(compare_command)
 app.command("calibrate")(calibrate_command)
