@@ -41,6 +41,7 @@ from hexloom.optimizer.solve import Result, solve
 from hexloom.optimizer.what_if import what_if
 from hexloom.optimizer.workload import Workload, read_data, read_text
 from hexloom.periodic_command import check_loops, is_periodic, solve_loops, why_loops
+from hexloom.qos_command import qos_command
 from hexloom.run_command import run_command
 from hexloom.schedules import load_schedule, schedule_from
 from hexloom.study_command import study_command
@@ -70,6 +71,7 @@ app.add_typer(kernels_app, name="kernels")
 app.command("tune")(tune_command)
 app.command("study")(study_command)
 app.command("opportunities")(opportunities_command)
+app.command("qos")(qos_command)
 app.command("run")(run_command)
 app.command("compare")(compare_command)
 app.command("calibrate")(calibrate_command)

@@ -37,6 +37,8 @@ READERS = {
     "periodic_schedule": "`hexloom check` reads it; C tables with loops are not written yet",
     "pipeline": "`hexloom check` reads it",
     "machine": "give it as --hw",
+    "qos": "`hexloom qos` reads it",
+    "study": "a report; nothing reads it again",
 }
 """What to do with each file of hexloom."""
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from hexloom.optimizer.traces.trace import Event, Trace
 
 SHAPE = re.compile(r"\d{1,12}(?::\d{1,12})*")
+OLD_SHAPE = re.compile(r"\d{1,12}(?::\d{1,12})+")
+"""In a line of v0 shapes stand among names, which may end in numbers."""
+
 DIMS_AFTER_NAME = re.compile(r"\s+\d+(?::\d+)+\s*$")
 VIEW = re.compile(r"(\s*\((?:view|reshaped|permuted|transposed|cont|copy|copy of [^)]*)\))+\s*$")
 GIVEN = re.compile(r"(\.weight|\.bias|\.scale)$|^(leaf_|inp_|cache_|KQ_mask|rope_freqs|attn_inp)")
@@ -83,7 +86,7 @@ def graph_of_log(trace: Trace, machine: Machine, name: str) -> Graph:
         ns = _ns(event, trace)
         names = names_of(text)
         after = run.add(len(nodes), event.name, names, count)
-        detail = event.detail if event.key else "|".join((" ".join(SHAPE.findall(event.detail)), "", ""))
+        detail = event.detail if event.key else f"{' x '.join(OLD_SHAPE.findall(event.detail))}||"
         work = work_of(event.name, detail, costs)
         label = f"{event.name} {names.writes[0]}" if names.writes else f"{event.name} {len(nodes)}"
         nodes.append(

@@ -29,7 +29,8 @@ CAPACITY = 10**6
 MOST_NAMED = 12
 """Overlapping pairs that are named, the longest overlap first."""
 
-LEAST_S = 0.2
+LEAST_S = 0.5
+"""Seconds below which a part is not searched but planned at once: to start a search takes longer."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def place(graph: Graph, reach: Reach, seconds: float, seed: int) -> Placed:
         part = subgraph(graph, group)
         key = tuple((node.ns, node.needs, node.after, node.vtcm_bytes) for node in part.nodes)
         if key not in known:
-            known[key] = _solved(part, max(LEAST_S, seconds * len(group) / work), seed)
+            known[key] = _solved(part, seconds * len(group) / work, seed)
         times, took, least = known[key]
         for i, (start, end) in zip(group, times, strict=True):
             starts[i], ends[i] = now + start, now + end
@@ -95,7 +96,8 @@ def place(graph: Graph, reach: Reach, seconds: float, seed: int) -> Placed:
 
 
 def _solved(part: Graph, seconds: float, seed: int) -> tuple[list[tuple[Fraction, Fraction]], Fraction, Fraction]:
-    result = solve(problem_of(part), time_limit_s=seconds, seed=seed, explained=False)
+    limit = seconds if seconds >= LEAST_S else 0.0
+    result = solve(problem_of(part), time_limit_s=limit, seed=seed, explained=False)
     schedule = result.schedule
     if schedule is None:  # one after the other is always a plan
         raise CheckFailedError(f"{part.name}: no order of its operators was found")

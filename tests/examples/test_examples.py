@@ -62,8 +62,8 @@ def us(name: str, ticks: int | None) -> Fraction:
 
 def test_no_example_is_left_out() -> None:
     found = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.glob("*/*.yaml")}
-    # See test_pipeline_examples.py and test_loop_examples.py.
-    elsewhere = {name for name in found if name.startswith(("attention_pipeline/", "million_tiles/"))}
+    # See test_pipeline_examples.py, test_loop_examples.py and test_cli_qos.py.
+    elsewhere = {name for name in found if name.startswith(("attention_pipeline/", "million_tiles/", "qos_stream/"))}
     assert found - elsewhere == {FLAGSHIP, PAIR, SIX, DECODE, EXPERTS}
     for path in EXAMPLES.glob("*/"):
         assert (path / "README.md").is_file()
