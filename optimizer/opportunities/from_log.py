@@ -77,7 +77,7 @@ def graph_of_log(trace: Trace, machine: Machine, name: str) -> Graph:
     count: Counter[str] = Counter()
     lane = events[0].lane
     for event in events:
-        text = event.key or event.detail
+        text = event.key or ("" if "|" in event.detail else event.detail)  # v0 has all in one
         signature = event.name, text
         if signature in run.seen or event.lane != lane:
             runs.append(len(nodes))

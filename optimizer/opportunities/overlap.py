@@ -7,6 +7,7 @@ problem as any other, and its plan passes the checker.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -19,9 +20,12 @@ from hexloom.optimizer.opportunities.report import Solved
 from hexloom.optimizer.solve import solve
 
 if TYPE_CHECKING:
-    from hexloom.optimizer.opportunities.graph import Graph
+    from hexloom.optimizer.opportunities.graph import Graph, Needs
     from hexloom.optimizer.opportunities.pairs import Finder
     from hexloom.optimizer.opportunities.reach import Reach
+
+Key = tuple[tuple[int, "Needs", tuple[int, ...], int], ...]
+"""What makes two parts the same."""
 
 CAPACITY = 10**6
 """Units of DDR bandwidth: demands are rounded down to a millionth."""
@@ -30,7 +34,7 @@ MOST_NAMED = 12
 """Overlapping pairs that are named, the longest overlap first."""
 
 LEAST_S = 0.5
-"""Seconds below which a part is not searched but planned at once: to start a search takes longer."""
+"""A search for fewer seconds is not begun, since to start it takes longer: the part is planned at once instead."""
 
 
 @dataclass(frozen=True)
@@ -72,22 +76,13 @@ def problem_of(graph: Graph) -> Problem:
 def place(graph: Graph, reach: Reach, seconds: float, seed: int) -> Placed:
     """Solve every part of ``graph`` that has something to overlap; equal parts once."""
     groups = reach.components()
-    wide = [group for group in groups if len(group) > 1]
-    work = sum(len(group) for group in wide) or 1
+    parts = [subgraph(graph, group) for group in groups]
+    keys = [tuple((node.ns, node.needs, node.after, node.vtcm_bytes) for node in part.nodes) for part in parts]
+    known = _solutions(parts, keys, seconds, seed)
     starts: list[Fraction] = [Fraction(0)] * len(graph.nodes)
     ends: list[Fraction] = [Fraction(0)] * len(graph.nodes)
     now, bound = Fraction(0), Fraction(0)
-    known: dict[object, tuple[list[tuple[Fraction, Fraction]], Fraction, Fraction]] = {}
-    for group in groups:
-        if len(group) == 1:
-            i = group[0]
-            starts[i], ends[i] = now, now + graph.nodes[i].ns
-            now, bound = ends[i], bound + graph.nodes[i].ns
-            continue
-        part = subgraph(graph, group)
-        key = tuple((node.ns, node.needs, node.after, node.vtcm_bytes) for node in part.nodes)
-        if key not in known:
-            known[key] = _solved(part, seconds * len(group) / work, seed)
+    for group, key in zip(groups, keys, strict=True):
         times, took, least = known[key]
         for i, (start, end) in zip(group, times, strict=True):
             starts[i], ends[i] = now + start, now + end
@@ -95,9 +90,40 @@ def place(graph: Graph, reach: Reach, seconds: float, seed: int) -> Placed:
     return Placed(tuple(starts), tuple(ends), now, bound, len(groups), max((len(g) for g in groups), default=0))
 
 
-def _solved(part: Graph, seconds: float, seed: int) -> tuple[list[tuple[Fraction, Fraction]], Fraction, Fraction]:
-    limit = seconds if seconds >= LEAST_S else 0.0
-    result = solve(problem_of(part), time_limit_s=limit, seed=seed, explained=False)
+Part = tuple[list[tuple[Fraction, Fraction]], Fraction, Fraction]
+"""Start and end of every node, the time of the part, and a bound on it."""
+
+
+def _solutions(parts: list[Graph], keys: list[Key], seconds: float, seed: int) -> dict[Key, Part]:
+    """Solve each kind of part once, those that could save most first, as long as there is time for a search."""
+    times = Counter(keys)
+    kinds = dict(zip(keys, parts, strict=True))
+    hope = {key: part.ns - max(critical_ns(part), busiest_ns(part)) for key, part in kinds.items()}
+    wanted = sorted((key for key in kinds if hope[key]), key=lambda key: -hope[key] * times[key])
+    work = sum(len(key) for key in wanted) or 1
+    known = {key: _in_a_row(part) for key, part in kinds.items() if not hope[key]}
+    left = seconds
+    for key in wanted:
+        limit = max(LEAST_S, seconds * len(key) / work)
+        limit = limit if limit <= left else 0.0
+        left -= limit
+        solved, row = _solved(kinds[key], limit, seed), _in_a_row(kinds[key])
+        best = solved if solved[1] <= row[1] else row
+        known[key] = best[0], best[1], max(solved[2], row[2])
+    return known
+
+
+def _in_a_row(part: Graph) -> Part:
+    """Return the nodes one after the other; the bound is that of arithmetic."""
+    found, now = [], Fraction(0)
+    for node in part.nodes:
+        found.append((now, now + node.ns))
+        now += node.ns
+    return found, now, Fraction(max(critical_ns(part), busiest_ns(part)))
+
+
+def _solved(part: Graph, seconds: float, seed: int) -> Part:
+    result = solve(problem_of(part), time_limit_s=seconds, seed=seed, explained=False)
     schedule = result.schedule
     if schedule is None:  # one after the other is always a plan
         raise CheckFailedError(f"{part.name}: no order of its operators was found")

@@ -70,7 +70,8 @@ def point_of(work: Workload | Problem, machine: Machine | None, contention: str,
     if of_work:
         data = work.model_dump(mode="json", by_alias=True)
         for name, value in of_work.items():
-            if not list(_set(data, name.split("."), value)):
+            path = name.split(".")
+            if path[0] not in data or not list(_set(data, path, value)):
                 tops = [*KNOBS, *numbers, *data]
                 raise InvalidInputError(
                     f"--sweep {name}: neither the input nor the machine has such a field{did_you_mean(name, tops)}"
