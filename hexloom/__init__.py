@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hexloom.optimizer.pipeline.model import Pipeline
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result, solve
+    from hexloom.optimizer.study.groups import study
+    from hexloom.optimizer.study.report import Study
     from hexloom.optimizer.traces.compare import compare
     from hexloom.optimizer.traces.comparison import Comparison
     from hexloom.optimizer.traces.importer import read_trace
@@ -43,6 +45,7 @@ __all__ = [
     "Problem",
     "Result",
     "Schedule",
+    "Study",
     "Trace",
     "TraceSummary",
     "TuneResult",
@@ -60,6 +63,7 @@ __all__ = [
     "read_trace",
     "solve",
     "solve_periodic",
+    "study",
     "summarize",
     "tune",
     "what_if",
@@ -77,6 +81,7 @@ _HOMES = {
     "Problem": "hexloom.formulations.problem",
     "Result": "hexloom.optimizer.solve",
     "Schedule": "hexloom.optimizer.schedule",
+    "Study": "hexloom.optimizer.study.report",
     "Trace": "hexloom.optimizer.traces.trace",
     "TraceSummary": "hexloom.optimizer.traces.summary",
     "TuneResult": "hexloom.optimizer.tune.search",
@@ -92,6 +97,7 @@ _HOMES = {
     "pack": "hexloom.optimizer.pack",
     "read_trace": "hexloom.optimizer.traces.importer",
     "solve": "hexloom.optimizer.solve",
+    "study": "hexloom.optimizer.study.groups",
     "solve_periodic": "hexloom.optimizer.periodic.solve",
     "summarize": "hexloom.optimizer.traces.summary",
     "tune": "hexloom.optimizer.tune.search",

@@ -8,7 +8,7 @@ late who would not be.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from hexloom.optimizer.errors import InvalidInputError
@@ -86,6 +86,19 @@ class Table:
     fused: tuple[tuple[Fused | None, ...], ...]
     deadline: int
     guard: int = 0
+
+    @property
+    def indivisible(self) -> Table:
+        """The same with fillers of which all or nothing runs."""
+        rows = tuple(
+            tuple(
+                None if pair is None or pair.most < count else Fused(pair.alone, ((1, pair.ns(count)),))
+                for pair, count in zip(row, self.iterations, strict=True)
+            )
+            for row in self.fused
+        )
+        each = tuple(ns * count for ns, count in zip(self.iteration, self.iterations, strict=True))
+        return replace(self, iteration=each, iterations=(1,) * len(each), fused=rows)
 
     @property
     def work(self) -> int:

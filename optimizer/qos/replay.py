@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 from hexloom.optimizer.qos.choice import Choice, filling, fusion, headroom, wanted
 
@@ -54,12 +54,15 @@ class Replayed:
 def replay(table: Table, arrivals: Sequence[int], policy: Policy) -> Replayed:
     """Return what happens; ends when all queries are answered and the last one was due.
 
-    No step is interrupted. While no query waits, a filler runs for no longer than a query that comes right after its
-    start could lose.
+    No step is interrupted, and no filler is taken in parts but with policy ``part``. While no query waits, a filler
+    runs for no longer than a query that comes right after its start could lose.
     """
-    assert policy in get_args(Policy)
-    run = _Replay(table, arrivals, policy)
-    return run.run()
+    if policy == "part":
+        return _Replay(table, arrivals, policy).run()
+    found = _Replay(table.indivisible, arrivals, policy).run()
+    found.steps = [replace(step, taken=step.taken * table.iterations[step.filler]) for step in found.steps]
+    found.iterations = [n * each for n, each in zip(found.iterations, table.iterations, strict=True)]
+    return found
 
 
 class _Replay:
@@ -107,28 +110,11 @@ class _Replay:
             return None
         if self.policy == "reorder":
             return filling(table, room, self.left, "reorder")
-        whole = [left if left == all_of else 0 for left, all_of in zip(self.left, table.iterations, strict=True)]
         best = fusion(table, done, room, self.left)
-        if self.policy == "whole" and best is not None and best.taken != whole[best.filler]:
-            best = self._whole(done, room)
         if best is not None:
             return best
         # What fusing the rest of this query could use is kept for it.
         return filling(table, max(0, room - wanted(table, done, self.left)), self.left, "reorder")
-
-    def _whole(self, done: int, room: int) -> Choice | None:
-        """Return the fusion with a whole filler that gains most."""
-        best: Choice | None = None
-        most = 0
-        for f, pair in enumerate(self.table.fused[done]):
-            taken = self.left[f]
-            if pair is None or taken > pair.most:
-                continue
-            ns = pair.ns(taken)
-            gain = taken * self.table.iteration[f] - (ns - pair.alone)
-            if ns - pair.alone <= room and gain > most:
-                best, most = Choice("fuse", ns, f, taken, ns - pair.alone), gain
-        return best
 
     def _fill(self) -> bool:
         """Run a filler while nobody waits; return whether one fits."""
