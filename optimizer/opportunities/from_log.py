@@ -172,7 +172,7 @@ def _engine(event: Event, work: Work | None) -> str | None:
     params = event.detail.rpartition("|")[2]
     if params.startswith("hmx"):
         return "hmx"
-    if params.startswith("hvx") or work is None:
+    if params.startswith("hvx") or work is None or not event.key:  # v0 is of builds without a path to HMX
         return "hvx"
     return None
 
