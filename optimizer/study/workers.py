@@ -5,20 +5,24 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
-from itertools import islice
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.study.points import row_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from hexloom.optimizer.study.fields import Value
     from hexloom.optimizer.study.grid import Place
     from hexloom.optimizer.study.points import Base
 
-AHEAD = 4
-"""Points per worker that are handed out at a time: none waits for the next one, and few are on their way at a kill."""
+AHEAD = 3
+"""Batches per worker that are handed out at a time: none waits for the next one, and few are on their way at a kill."""
+
+BATCH_S, MOST_IN_BATCH = 1.0, 16
+"""Seconds that a batch of points should take, and the most points in one."""
 
 DEATHS = 20
 """Workers that may die while they have a point before it is given up: one bad point must not kill all that follow."""
@@ -78,24 +82,59 @@ def on_cluster(base: Base, places: Iterable[Place], scheduler: str | None, worke
             client = stack.enter_context(cluster.Client(target))
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"--scheduler {scheduler}: nobody answers there: {error}") from None
-        waiting = iter(places)
-        known: dict[Any, Place] = {}
+        yield from _Handed(cluster, client, base, places, workers if scheduler is None else None).rows()
 
-        def submit(place: Place) -> Any:
-            future = client.submit(row_of, base, place.key, place.values, key=f"hexloom-{place.key}", pure=False)
-            known[future.key] = place
-            return future
 
-        at_once = AHEAD * max(1, workers if scheduler is None else len(client.scheduler_info(n_workers=-1)["workers"]))
-        running = cluster.as_completed([submit(place) for place in islice(waiting, at_once)])
-        for future in running:
-            place = known.pop(future.key)
+class _Handed:
+    """Points on their way: handed out in batches that take about `BATCH_S`, so that handing out costs little."""
+
+    def __init__(self, cluster: Any, client: Any, base: Base, places: Iterable[Place], workers: int | None) -> None:
+        self.cluster, self.client, self.base = cluster, client, base
+        self.waiting = deque(places)
+        self.batches: dict[str, tuple[Place, ...]] = {}
+        self.size = 1
+        here = workers or len(client.scheduler_info(n_workers=-1)["workers"])
+        self.running = cluster.as_completed([])
+        for _ in range(AHEAD * max(1, here)):
+            self.hand_out()
+
+    def hand_out(self) -> None:
+        """Hand out the next batch, if there is one."""
+        count = min(self.size, len(self.waiting))
+        if count:
+            self.submit(tuple(self.waiting.popleft() for _ in range(count)))
+
+    def submit(self, batch: tuple[Place, ...]) -> None:
+        """Hand out these points."""
+        key = f"hexloom-{batch[0].key}-{len(batch)}"
+        asked = [(place.key, place.values) for place in batch]
+        self.batches[key] = batch
+        self.running.add(self.client.submit(rows_of, self.base, asked, key=key, pure=False))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of batches as they are finished."""
+        for future in self.running:
+            batch = self.batches.pop(future.key)
             try:
-                row = future.result()
-            except cluster.scheduler.KilledWorker:
-                row = {"key": place.key, "values": place.values, "status": "LOST", "seconds": 0.0}
-                row["note"] = f"{DEATHS} workers died with this point"
+                rows = future.result()
+            except self.cluster.scheduler.KilledWorker:
+                if len(batch) > 1:  # one of them kills workers: each for itself will tell
+                    for place in batch:
+                        self.submit((place,))
+                    continue
+                rows = [_lost(batch[0])]
             future.release()
-            yield row
-            for place in islice(waiting, 1):
-                running.add(submit(place))
+            each = sum(row["seconds"] for row in rows) / len(rows)
+            self.size = max(1, min(MOST_IN_BATCH, 2 * self.size, int(BATCH_S / each) if each else MOST_IN_BATCH))
+            self.hand_out()
+            yield from rows
+
+
+def rows_of(base: Base, asked: Sequence[tuple[str, Mapping[str, Value]]]) -> list[dict[str, Any]]:
+    """Return the rows of some points: what a worker is asked at a time."""
+    return [row_of(base, key, values) for key, values in asked]
+
+
+def _lost(place: Place) -> dict[str, Any]:
+    note = f"{DEATHS} workers died with this point"
+    return {"key": place.key, "values": place.values, "status": "LOST", "seconds": 0.0, "note": note}
