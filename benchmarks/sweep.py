@@ -21,10 +21,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from hexloom import Workload
 from hexloom.optimizer.study.sweep import sweep
+from hexloom.optimizer.study.workers import local_cluster
 
 PAIR: dict[str, Any] = {
     "schema": "hexloom.workload/1",
@@ -90,9 +91,7 @@ def run(points: int, workers: int, turn: int) -> tuple[dict[str, Any], list[Any]
     work = Workload.from_data(PAIR)
     with (
         tempfile.TemporaryDirectory() as folder,
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, silence_logs=50
-        ) as cluster,
+        local_cluster(workers) as cluster,
         Client(cluster) as client,
     ):
         warm = {"time_limit_s": 0.0, "seed": 1, "scheduler": cluster.scheduler_address}

@@ -28,6 +28,16 @@ DEATHS = 20
 """Workers that may die while they have a point before it is given up: one bad point must not kill all that follow."""
 
 
+SETTINGS = {
+    "distributed.scheduler.allowed-failures": DEATHS,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.tick.limit": "1h",
+    "distributed.worker.profile.enabled": False,
+}
+"""Of a cluster on this machine, where solving needs the time that watching would take."""
+
+
 def here(base: Base, places: Iterable[Place]) -> Iterator[dict[str, Any]]:
     """Yield the row of every point, one after the other."""
     for place in places:
@@ -52,37 +62,40 @@ def on_cluster(base: Base, places: Iterable[Place], scheduler: str | None, worke
         Dask is not installed, or nobody answers at the address.
     """
     try:
-        dask: Any = importlib.import_module("dask")
         cluster: Any = importlib.import_module("distributed")
     except ImportError:
         raise InvalidInputError(
             "a sweep on several workers needs Dask: pip install 'hexloom[sweep]', or --workers 1 for this process alone"
         ) from None
-    settings = {
-        "distributed.scheduler.allowed-failures": DEATHS,
-        "distributed.comm.timeouts.connect": "10s",
-        "distributed.admin.tick.limit": "1h",
-    }
     with contextlib.ExitStack() as stack:
-        stack.enter_context(dask.config.set(settings))
         target: Any = scheduler
         if scheduler is None:
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)
-            target = stack.enter_context(
-                cluster.LocalCluster(
-                    n_workers=workers,
-                    threads_per_worker=1,
-                    processes=True,
-                    memory_limit=0,
-                    dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
-                )
-            )
+            target = stack.enter_context(local_cluster(workers))
         try:
             client = stack.enter_context(cluster.Client(target))
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"--scheduler {scheduler}: nobody answers there: {error}") from None
         yield from _Handed(cluster, client, base, places, workers if scheduler is None else None).rows()
+
+
+@contextlib.contextmanager
+def local_cluster(workers: int) -> Iterator[Any]:
+    """Start a cluster of ``workers`` processes of one thread each on this machine; it ends with the block."""
+    dask: Any = importlib.import_module("dask")
+    cluster: Any = importlib.import_module("distributed")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with (
+        dask.config.set(SETTINGS),
+        cluster.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as found,
+    ):
+        yield found
 
 
 class _Handed:
