@@ -53,7 +53,9 @@ class Moves:
             factor = {task: math.exp(rng.gauss(0, 0.7)) for task in self._sources}
             return replace(
                 policy,
-                priority=tuple(p * factor[op.task] for p, op in zip(policy.priority, self._problem.ops, strict=True)),
+                priority=tuple(
+                    p * factor.get(op.task, 1.0) for p, op in zip(policy.priority, self._problem.ops, strict=True)
+                ),
             )
         if self._capped and move < 0.51:
             return replace(policy, cap=rng.choice(CAPS))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hexloom.optimizer.robust.report import Robustness
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result, solve
+    from hexloom.optimizer.study.groups import study
+    from hexloom.optimizer.study.report import Study
     from hexloom.optimizer.traces.compare import compare
     from hexloom.optimizer.traces.comparison import Comparison
     from hexloom.optimizer.traces.importer import read_trace
@@ -49,6 +51,7 @@ __all__ = [
     "Robustness",
     "Scatter",
     "Schedule",
+    "Study",
     "Trace",
     "TraceSummary",
     "TuneResult",
@@ -67,6 +70,7 @@ __all__ = [
     "read_trace",
     "solve",
     "solve_periodic",
+    "study",
     "summarize",
     "tune",
     "what_if",
@@ -87,6 +91,7 @@ _HOMES = {
     "Robustness": "hexloom.optimizer.robust.report",
     "Scatter": "hexloom.optimizer.robust.choose",
     "Schedule": "hexloom.optimizer.schedule",
+    "Study": "hexloom.optimizer.study.report",
     "Trace": "hexloom.optimizer.traces.trace",
     "TraceSummary": "hexloom.optimizer.traces.summary",
     "TuneResult": "hexloom.optimizer.tune.search",
@@ -103,6 +108,7 @@ _HOMES = {
     "pack": "hexloom.optimizer.pack",
     "read_trace": "hexloom.optimizer.traces.importer",
     "solve": "hexloom.optimizer.solve",
+    "study": "hexloom.optimizer.study.groups",
     "solve_periodic": "hexloom.optimizer.periodic.solve",
     "summarize": "hexloom.optimizer.traces.summary",
     "tune": "hexloom.optimizer.tune.search",

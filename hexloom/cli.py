@@ -93,22 +93,6 @@ def _root(
     """Find provably good static co-schedules for neural processing units."""
 
 
-def _load_input(path: Path) -> Workload | Problem:
-    from pydantic import ValidationError
-
-    from hexloom.formulations.problem import Problem
-    from hexloom.optimizer.kernels.spec import explain
-    from hexloom.optimizer.workload import Workload, read_data
-
-    data = read_data(path)
-    if isinstance(data, dict) and str(data.get("schema", "")).startswith("hexloom.problem/"):
-        try:
-            return Problem.model_validate(data)
-        except ValidationError as error:
-            raise InvalidInputError(f"{path}: {explain(error, Problem)}") from None
-    return Workload.from_data(data, str(path))
-
-
 @app.command("solve")
 def solve_command(
     source: Annotated[
@@ -145,13 +129,14 @@ def solve_command(
     from hexloom.emit.summary import result_numbers, short, summary
     from hexloom.emit.what_if_table import what_if_table
     from hexloom.formulations.problem import Problem
+    from hexloom.inputs import load_work
     from hexloom.optimizer.robust.durations import Durations
     from hexloom.optimizer.solve import solve
     from hexloom.optimizer.what_if import what_if
     from hexloom.optimizer.workload import Workload
     from hexloom.periodic_command import solve_loops, why_loops
 
-    work = _load_input(source)
+    work = load_work(source)
     limit = seconds(time_limit)
     to_stdout = str(out) == "-"
     if hw is not None and isinstance(work, Problem):

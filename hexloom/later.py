@@ -16,6 +16,18 @@ LATER = {
         "hexloom.tune_command:tune_command",
         "Choose chunks, buffers, and splits of loads and vector work for a kernel, beside what ggml-hexagon chooses.",
     ),
+    "study": (
+        "hexloom.study_command:study_command",
+        "Compare the plan with today's loops, back to back and side by side, and with its own ops one by one.",
+    ),
+    "opportunities": (
+        "hexloom.opportunities_command:opportunities_command",
+        "Say which independent work a real graph has, what running it together could save, and why not more.",
+    ),
+    "qos": (
+        "hexloom.qos_command:qos_command",
+        "Replay a stream that must answer in time, with fillers beside it: fused, reordered, or only while it idles.",
+    ),
     "run": (
         "hexloom.run_command:run_command",
         "Build runtime and tables for this host, execute them with real threads, and see that every order holds.",

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 from hexloom.formulations.problem import Problem
 from hexloom.optimizer.infeasibility import Infeasibility
 from hexloom.optimizer.measured import Measured
+from hexloom.optimizer.opportunities.report import Opportunities
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.pipeline.model import Pipeline
+from hexloom.optimizer.qos.model import Qos
+from hexloom.optimizer.qos.report import QosReport
 from hexloom.optimizer.robust.durations import Durations
 from hexloom.optimizer.robust.report import Robustness
 from hexloom.optimizer.schedule import Schedule
+from hexloom.optimizer.study.report import Study
 from hexloom.optimizer.traces.comparison import Comparison
 from hexloom.optimizer.traces.summary import TraceSummary
 from hexloom.optimizer.what_if import WhatIf
@@ -34,6 +38,10 @@ FILES: dict[str, type[BaseModel]] = {
     "trace": Measured,
     "comparison": Comparison,
     "trace_summary": TraceSummary,
+    "study": Study,
+    "opportunities": Opportunities,
+    "qos": Qos,
+    "qos_report": QosReport,
 }
 
 

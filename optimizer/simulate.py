@@ -84,7 +84,7 @@ def simulate_fast(problem: Problem, plan: Plan, sharing: Sharing) -> Timeline[fl
 
 
 class Run:
-    """One run of a plan, event by event; `hexloom.optimizer.robust.replay` runs the same plan again and again."""
+    """One run of a plan, event by event: what everybody does next, and when."""
 
     def __init__(self, problem: Problem, plan: Plan, sharing: Sharing) -> None:
         self.problem = problem

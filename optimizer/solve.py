@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.decision import Decision
     from hexloom.optimizer.infeasibility import Infeasibility
+    from hexloom.optimizer.lower import TaskLoop
     from hexloom.optimizer.robust.report import Robustness
     from hexloom.optimizer.schedule import Schedule
 
@@ -71,7 +72,8 @@ class Result:
     ``infeasibility``) or ``LIMIT`` (no schedule was found and none is excluded). ``proved_twice`` says of a proof by
     search, of an optimum or that there is no schedule, whether two searches agree; None where arithmetic, or prices
     that the checker adds up again, prove all that is claimed. ``decision`` can be the ``start`` of another `solve`.
-    ``robustness`` is what durations that scatter do to the plan, where that was asked.
+    ``robustness`` is what durations that scatter do to the plan, where that was asked; ``loops`` are today's loops of
+    the tasks over the ops of the schedule.
     """
 
     status: Literal["OPTIMAL", "FEASIBLE", "INFEASIBLE", "LIMIT"]
@@ -84,6 +86,7 @@ class Result:
     proved_twice: bool | None = None
     decision: Decision | None = field(default=None, repr=False)
     robustness: Robustness | None = None
+    loops: tuple[TaskLoop, ...] = field(default=(), repr=False)
 
     @property
     def makespan_us(self) -> Fraction | None:
@@ -331,6 +334,7 @@ def solve(
         twice,
         outcome.best[0],
         robustness,
+        lowered.loops,
     )
 
 

@@ -50,6 +50,8 @@ READERS = {
     "periodic_schedule": "`hexloom check`, `emit` and `run` read it",
     "pipeline": "`hexloom check` reads it",
     "machine": "give it as --hw",
+    "qos": "`hexloom qos` reads it",
+    "study": "a report; nothing reads it again",
 }
 """What to do with each file of hexloom."""
 

@@ -64,8 +64,9 @@ def us(name: str, ticks: int | None) -> Fraction:
 
 def test_no_example_is_left_out() -> None:
     found = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.glob("*/*.yaml")}
-    # See test_pipeline_examples.py, test_loop_examples.py and test_joint_example.py.
-    elsewhere = {name for name in found if name.startswith(("attention_pipeline/", "million_tiles/", "joint_choice/"))}
+    # See test_pipeline_examples.py, test_loop_examples.py, test_joint_example.py and test_cli_qos.py.
+    others = ("attention_pipeline/", "million_tiles/", "joint_choice/", "qos_stream/")
+    elsewhere = {name for name in found if name.startswith(others)}
     assert found - elsewhere == {FLAGSHIP, PAIR, SIX, DECODE, EXPERTS}
     for path in EXAMPLES.glob("*/"):
         assert (path / "README.md").is_file()

@@ -1,0 +1,233 @@
+"""Switches: the same work solved without one thing, as MUSE switches its conversion overlap off."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hexloom.formulations.problem import Engine, Mode, Precedence, Problem, Use
+from hexloom.hwmodels.errors import did_you_mean
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels import Gemv, MatmulW4A16
+from hexloom.optimizer.kernels.engines import HMX, HVX
+from hexloom.optimizer.kernels.matmul_w4a16 import Depth
+from hexloom.optimizer.kernels.rows import RowKernel
+from hexloom.optimizer.lower import loops_of, lower
+from hexloom.optimizer.solve import rule_named, solve
+from hexloom.optimizer.splits import with_parts
+from hexloom.optimizer.study.report import Ablation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexloom.formulations.ticks import Moment
+    from hexloom.hwmodels import Machine
+    from hexloom.optimizer.workload import Workload
+
+ALL = "all"
+
+
+class DoesNotApplyError(Exception):
+    """The work has nothing to switch off; the message says what is missing."""
+
+
+def synchronous_transfers(problem: Problem) -> Problem:
+    """Return the problem in which a transfer holds the worker that issues it until it is done."""
+    if all(mode.dma is None for op in problem.ops for mode in op.modes):
+        raise DoesNotApplyError("there are no transfers")
+
+    def changed(mode: Mode) -> Mode:
+        if mode.dma is None:
+            return mode
+        owner = Use(engine=mode.dma.owner_engine, ticks=mode.latency_ticks, unit_ids=(mode.dma.owner_unit,))
+        return mode.model_copy(
+            update={"dma": None, "overhead_ticks": mode.dma.issue_ticks, "uses": (owner, *mode.uses)}
+        )
+
+    ops = tuple(op.model_copy(update={"modes": tuple(changed(mode) for mode in op.modes)}) for op in problem.ops)
+    engines = tuple(
+        Engine(name=e.name, units=e.units, kind="resource") if e.kind == "pipe" else e for e in problem.engines
+    )
+    return with_parts(problem, ops=ops, engines=engines)
+
+
+def conversion_apart(problem: Problem) -> Problem:
+    """Return the problem in which HVX work and HMX work of one task are never at the same time."""
+    used: dict[str, set[str]] = {}
+    for op in problem.ops:
+        used.setdefault(op.task, set()).update(use.engine for mode in op.modes for use in mode.uses if use.ticks)
+    both = [task for task, engines in used.items() if {HVX, HMX} <= engines]
+    if not both:
+        raise DoesNotApplyError("no task uses both HVX and HMX")
+    width = next(engine.units for engine in problem.engines if engine.name == HVX)
+
+    def changed(mode: Mode, task: str) -> Mode:
+        held = {use.engine: use for use in mode.uses if use.ticks and use.engine in (HVX, HMX)}
+        if not held:
+            return mode
+        units = width if HMX in held else held[HVX].units
+        apart = Use(engine=f"conversion of {task}", ticks=max(use.ticks for use in held.values()), units=units)
+        return mode.model_copy(update={"uses": (*mode.uses, apart)})
+
+    ops = tuple(
+        op.model_copy(update={"modes": tuple(changed(mode, op.task) for mode in op.modes)}) if op.task in both else op
+        for op in problem.ops
+    )
+    new = tuple(Engine(name=f"conversion of {task}", units=width, kind="resource") for task in both)
+    return with_parts(problem, ops=ops, engines=(*problem.engines, *new))
+
+
+def tasks_apart(problem: Problem) -> Problem:
+    """Return the problem in which a task begins when the one before it has ended, all in one entry."""
+    loops = loops_of(problem)
+    if len(loops) < 2:
+        raise DoesNotApplyError("there is one task")
+    edges = list(problem.precedences)
+    for before, after in pairwise(loops):
+        sinks = [n for n in before.loop if not _neighbours(problem, n, before.loop, problem.successors)]
+        sources = [n for n in after.loop if not _neighbours(problem, n, after.loop, problem.predecessors)]
+        edges += [Precedence(before=a, after=b) for a in sinks for b in sources]
+    return with_parts(problem, precedences=tuple(edges))
+
+
+def _neighbours(problem: Problem, name: str, of: tuple[str, ...], toward: tuple[tuple[int, ...], ...]) -> bool:
+    members = set(of)
+    return any(problem.ops[i].name in members for i in toward[problem.op_index[name]])
+
+
+def direct_rows(work: Workload) -> Workload:
+    """Return the workload whose row kernels read and write DDR through L2 instead of staging by DMA."""
+
+    def changed(task: object) -> object:
+        if isinstance(task, RowKernel) and task.mode == "dma":
+            return task.model_copy(update={"mode": "direct", "rows_per_block": None})
+        return task
+
+    return _with_tasks(work, changed, "no row kernel is staged by DMA; a matmul always is")
+
+
+def one_buffer(work: Workload) -> Workload:
+    """Return the workload with one buffer per edge, so that neighbouring stages take turns."""
+
+    def changed(task: object) -> object:
+        staged = isinstance(task, Gemv) or (isinstance(task, RowKernel) and task.mode == "dma")
+        if staged and isinstance(task, RowKernel | Gemv) and task.depth > 1:
+            return task.model_copy(update={"depth": 1})
+        if isinstance(task, MatmulW4A16) and task.depth != Depth(raw=1, weights=1, output=1):
+            return task.model_copy(update={"depth": Depth(raw=1, weights=1, output=1)})
+        return task
+
+    return _with_tasks(work, changed, "no kernel of the library has two buffers per edge")
+
+
+def one_slice(work: Workload) -> Workload:
+    """Return the workload whose kernels use one HVX worker each."""
+
+    def changed(task: object) -> object:
+        if isinstance(task, RowKernel) and task.duration_us is not None:
+            return task  # the time that is written is that of all workers
+        if isinstance(task, RowKernel | Gemv | MatmulW4A16) and task.workers != 1:
+            more = {"dma_owner": 0, "load_parts": 1} if isinstance(task, MatmulW4A16) else {}
+            return task.model_copy(update={"workers": 1, **more})
+        return task
+
+    return _with_tasks(work, changed, "no kernel of the library uses several HVX workers")
+
+
+def _sliced(work: Workload, wanted: bool, why: str) -> Workload:
+    def changed(task: object) -> object:
+        if isinstance(task, MatmulW4A16) and task.slices != wanted:
+            return task.model_copy(update={"slices": wanted})
+        return task
+
+    return _with_tasks(work, changed, why)
+
+
+def _with_tasks(work: Workload, changed: Callable[[object], object], why: str) -> Workload:
+    tasks = tuple(changed(task) for task in work.tasks)
+    if tasks == work.tasks:
+        raise DoesNotApplyError(why)
+    return work.model_copy(update={"tasks": tasks})
+
+
+ABLATIONS: dict[str, tuple[str, Callable[[Problem], Problem] | Callable[[Workload], Workload] | None]] = {
+    "no_task_overlap": ("tasks one after the other, in one entry", tasks_apart),
+    "no_dma_overlap": ("a transfer holds the worker that issues it until it is done", synchronous_transfers),
+    "no_conversion_overlap": ("HVX and HMX of one task take turns", conversion_apart),
+    "no_staging": ("row kernels read and write through L2", direct_rows),
+    "no_double_buffering": ("one buffer per edge", one_buffer),
+    "one_hvx_slice": ("one HVX worker per kernel", one_slice),
+    "fork_join": (
+        "fork and join instead of slices and events",
+        lambda work: _sliced(work, False, "no matmul is in slices: it forks and joins already"),
+    ),
+    "events": (
+        "slices and events instead of fork and join",
+        lambda work: _sliced(work, True, "no matmul forks and joins"),
+    ),
+    "no_contention": ("channels that are never full", None),
+}
+"""What can be switched, in words, and how: a change of the problem, of the workload, or (None) of the rule."""
+
+ON_PROBLEMS = ("no_task_overlap", "no_dma_overlap", "no_conversion_overlap")
+
+
+def names_of(asked: list[str]) -> tuple[str, ...]:
+    """Return the switches that were asked for, ``all`` of them if that is among them.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such switch.
+    """
+    for name in asked:
+        if name != ALL and name not in ABLATIONS:
+            known = ", ".join(ABLATIONS)
+            raise InvalidInputError(f"--ablate {name!r}{did_you_mean(name, ABLATIONS)}; known: {known}, or all")
+    return tuple(ABLATIONS) if ALL in asked else tuple(dict.fromkeys(asked))
+
+
+def ablate(
+    name: str,
+    work: Workload | Problem,
+    machine: Machine | None,
+    plan: Moment,
+    time_limit_s: float,
+    contention: str,
+    seed: int | None,
+) -> Ablation:
+    """Solve ``work`` without one thing and say what that costs beside ``plan``, the time with everything."""
+    title, change = ABLATIONS[name]
+    rule = rule_named(contention)
+    try:
+        changed: Workload | Problem = work
+        if change is None:
+            rule = "none"
+        elif name in ON_PROBLEMS:
+            changed = change(_problem_of(work, machine, contention))  # type: ignore[arg-type]
+        elif isinstance(work, Problem):
+            raise DoesNotApplyError("a problem in ticks has no kernels")
+        else:
+            changed = change(work)  # type: ignore[arg-type]
+        hw = None if isinstance(changed, Problem) else machine
+        found = solve(changed, hw, time_limit_s=time_limit_s, contention=rule, seed=seed, explained=False)
+    except (DoesNotApplyError, InvalidInputError) as why:
+        return Ablation(name=name, title=title, status="INVALID", note=str(why))
+    if found.makespan_us is None:
+        note = "" if found.infeasibility is None else found.infeasibility.message
+        return Ablation(name=name, title=title, status=found.status, note=note)
+    return Ablation(
+        name=name,
+        title=title,
+        status=found.status,
+        makespan=found.makespan_us,
+        lower_bound=found.lower_bound_us,
+        costs=found.makespan_us - plan,
+    )
+
+
+def _problem_of(work: Workload | Problem, machine: Machine | None, contention: str) -> Problem:
+    if isinstance(work, Problem):
+        return work
+    assert machine is not None
+    return lower(work, machine, rule_named(contention)).problem
