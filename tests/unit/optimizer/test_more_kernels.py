@@ -200,9 +200,9 @@ def workload(task: dict[str, Any]) -> Workload:
 KINDS: dict[str, tuple[dict[str, Any], dict[str, st.SearchStrategy[Any]]]] = {
     "matmul_id": (
         EXPERTS,
-        {"rows": st.lists(st.integers(1, 70), min_size=1, max_size=3), "load_parts": st.integers(1, 3)},
+        {"rows": st.lists(st.integers(1, 70), min_size=1, max_size=3), "load_parts": st.integers(1, 2)},
     ),
-    "matmul_w4a8": (INT8, {"m": st.integers(1, 200), "load_parts": st.integers(1, 3)}),
+    "matmul_w4a8": (INT8, {"m": st.integers(1, 200), "load_parts": st.integers(1, 2)}),
     "attention": (ATTENTION, {"queries": st.integers(1, 100), "kv": st.integers(1, 200), "depth": st.integers(1, 3)}),
 }
 
