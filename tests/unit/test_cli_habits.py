@@ -16,6 +16,7 @@ from unit.emit import examples
 from hexloom import talk
 from hexloom.cli import app, main
 from hexloom.doctor_command import findings
+from hexloom.later import Later
 from hexloom.schemas_command import schema_names
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ WITHOUT_JSON = {"schemas show"}
 def commands() -> dict[str, Any]:
     """Return every command by its words."""
     found = {}
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, listed in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        command = listed.load() if isinstance(listed, Later) else listed
         inner = getattr(command, "commands", None)
         if inner is None:
             found[name] = command

@@ -20,7 +20,7 @@ from hexloom.optimizer.schemas import schema_texts
 from hexloom.optimizer.workload import Workload, read_data
 
 ROOT = Path(__file__).resolve().parents[3]
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*/*.yaml") if "pipeline" not in path.stem)
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*/*.yaml") if "\ntasks:" in path.read_text("utf-8"))
 SCHEMAS = ROOT / "optimizer" / "schemas"
 
 OP = {"name": "a", "engine": "hvx", "duration_us": 1}
