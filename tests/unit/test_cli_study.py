@@ -119,6 +119,8 @@ def test_a_sweep_writes_tables_and_pictures(run: Callable[..., Run], work: Path,
     ("arguments", "said"),
     [
         (["--sweep", "work_ratio=1"], "--out"),
+        (["--samples", 5], "--samples goes with --sweep"),
+        (["--scheduler", "here:1"], "--scheduler goes with --sweep"),
         (["--ablate", "nothing"], "known:"),
         (["--sweep", "work_rato=1", "-o", "OUT"], "did you mean 'work_ratio'"),
         (["--sweep", "work_ratio=1..2", "-o", "OUT"], "--samples"),
@@ -176,3 +178,16 @@ def test_the_example_of_a_stream(run: Callable[..., Run]) -> None:
 def test_tables_hold_no_tabs_for_pipes(run: Callable[..., Run], work: Path) -> None:
     _, out, _ = run("study", work, "--seed", 1, "--time-limit", "0s", "-q")
     assert "\t" not in out and io.StringIO(out).readline().startswith("group")
+
+
+def test_a_study_of_what_cannot_fit_ends_as_proven(run: Callable[..., Run], tmp_path: Path) -> None:
+    path = tmp_path / "tight.yaml"
+    big = "{name: big, size_bytes: 9MiB}"
+    path.write_text(
+        "schema: hexloom.workload/1\nname: tight\nhw: hexagon-v79\ntasks:\n"
+        f"  - {{name: sums, buffers: [{big}], ops: [{{name: add, engine: hvx, duration_us: 2, buffers: [big]}}]}}\n",
+        encoding="utf-8",
+    )
+    code, out, err = run("study", path, "--time-limit", "0s", "-q")
+    assert (code, out) == (1, "")
+    assert "no plan to compare with: op 'add' needs" in err
