@@ -246,7 +246,8 @@ def wrong_kind(data: Any, wanted: str) -> str | None:
     kind = schema.removeprefix("hexloom.").partition("/")[0] if isinstance(schema, str) else ""
     if kind == wanted or kind not in READERS:
         return None
-    return f"this is a {kind}, not a {wanted}: {READERS[kind]}"
+    what = f"file of {kind}" if kind.endswith("s") or kind[0] in "aeiou" else kind
+    return f"this is a {what}, not a {wanted}: {READERS[kind]}"
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -191,3 +191,28 @@ def test_a_study_of_what_cannot_fit_ends_as_proven(run: Callable[..., Run], tmp_
     code, out, err = run("study", path, "--time-limit", "0s", "-q")
     assert (code, out) == (1, "")
     assert "no plan to compare with: op 'add' needs" in err
+
+
+def test_fillers_without_number_are_refused(
+    run: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hexloom.optimizer.qos.replay.MOST_FILLS", 100)
+    path = tmp_path / "stream.yaml"
+    path.write_text(QOS.replace("[0, 100]", "[0, 1000000000]"), encoding="utf-8")
+    code, _, err = run("qos", path)
+    assert code == 2
+    assert "more than 100 fillers run while no query waits" in err
+
+
+def test_a_point_beyond_all_sizes_is_invalid_alone(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
+    how = ("--workers", 1, "--time-limit", "0s", "-q", "-o", tmp_path / "o")
+    code, out, _ = run("study", work, "--sweep", "work_ratio=1,1e17", *how)
+    assert code == 0
+    assert "1 INVALID" in out
+    assert "the durations add up to about" in out
+
+
+def test_a_file_of_another_kind_is_named(run: Callable[..., Run], work: Path) -> None:
+    code, _, err = run("solve", work, "--robust", work, "-q")
+    assert code == 2
+    assert "this is a workload, not a durations" in err
