@@ -148,6 +148,8 @@ def test_opportunities_of_a_log_and_of_a_table(run: Callable[..., Run], tmp_path
     assert code == 2 and err.count("\n") == 1
     code, _, err = run("opportunities", path, "--hw", "hexagon-v79", "--dim", "a=1")
     assert code == 2 and ".onnx" in err
+    code, _, err = run("opportunities", path, "--hw", "hexagon-v79", "--tokens", 1)
+    assert code == 2 and ".gguf" in err
 
 
 def test_qos_prints_every_policy(run: Callable[..., Run], tmp_path: Path) -> None:
