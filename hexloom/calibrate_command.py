@@ -56,6 +56,8 @@ def calibrate_command(
     machine = load_hw(hw)
     if durations is not None:
         check_folder(durations.parent)
+        if out is not None and durations.resolve() == out.resolve():
+            raise InvalidInputError(f"--durations {durations}: the machine file of --out goes there; name another file")
     if schedule is not None and workload is not None:
         plan, work = load_schedule(schedule), Workload.load(workload)
         _tell_other_machine(plan, machine)

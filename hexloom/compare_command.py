@@ -76,7 +76,7 @@ def compare_command(
         raise InvalidInputError("--fail-above and --out compare with a schedule: give SCHEDULE and TRACE")
     if tuned is not None and (hw is None or len(files) == 2):
         raise InvalidInputError("--tune is for a trace alone, and needs the machine: give --hw and no schedule")
-    limit_s = None if tuned is None else seconds(tuned)
+    limit_s = None if tuned is None else seconds(tuned, "--tune")
     if out is not None:
         check_folder(out)
     schedule = load_schedule(files[0]) if len(files) == 2 else None

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hexloom.optimizer.opportunities.report import Opportunities
 
 MOST_REQUESTS = 8
+TOKENS = 512
+"""Of a pass, where nothing else is said."""
 
 
 def opportunities_command(
@@ -33,7 +35,9 @@ def opportunities_command(
     requests: Annotated[
         int, typer.Option(min=1, max=MOST_REQUESTS, help="Also look at so many requests at a time, apart from one.")
     ] = 1,
-    tokens: Annotated[int, typer.Option(min=1, help="Tokens of a pass of a .gguf model; 1 is decode.")] = 512,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of a pass of a .gguf model: 512 by default; 1 is decode.")
+    ] = None,
     context: Annotated[int | None, typer.Option(min=1, help="Keys that attention of a .gguf model looks at.")] = None,
     dim: Annotated[
         list[str] | None, typer.Option("--dim", metavar="NAME=SIZE", help="An open dimension of an .onnx model.")
@@ -74,7 +78,7 @@ def _found(
     source: Path,
     hw: str,
     requests: int,
-    tokens: int,
+    tokens: int | None,
     context: int | None,
     dims: dict[str, int],
     limit: float,
@@ -84,10 +88,13 @@ def _found(
     kind = source.suffix.lower()
     if dims and kind != ".onnx":
         raise InvalidInputError(f"--dim is for .onnx models, not {source}")
+    for option, given in (("--tokens", tokens), ("--context", context)):
+        if given is not None and kind != ".gguf":
+            raise InvalidInputError(f"{option} is for .gguf models, not {source}")
     if kind == ".onnx":
         graph = graph_of_onnx(source, machine, dims)
     elif kind == ".gguf":
-        graph = graph_of_gguf(source, machine, tokens, context)
+        graph = graph_of_gguf(source, machine, tokens or TOKENS, context)
     else:
         trace = read_trace(source)
         if trace.form in ("ggml-hexagon-table", "ggml-hexagon-summary"):

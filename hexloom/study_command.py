@@ -15,11 +15,11 @@ from hexloom.emit.study_table import study_table
 from hexloom.emit.summary import short
 from hexloom.formulations.problem import Problem
 from hexloom.inputs import load_work
-from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.errors import InvalidInputError, NoPlanError
 from hexloom.optimizer.study.ablations import names_of
 from hexloom.optimizer.study.groups import study
 from hexloom.sweep_run import run_sweep
-from hexloom.talk import DONE, check_folder, seconds, tell
+from hexloom.talk import DONE, INFEASIBLE, NO_PLAN, check_folder, say, seconds, tell
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -49,7 +49,9 @@ def study_command(
         ),
     ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Draw so many points of a sweep instead of all.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes of a sweep on this machine; 1: this one.")] = 2,
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes of a sweep on this machine; 1: this one.")
+    ] = 2,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler that runs the sweep.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -73,20 +75,27 @@ def study_command(
         }
         how |= {"time_limit_s": limit, "contention": contention}
         return run_sweep(work, hw, sweeps, out, as_json=as_json, quiet=quiet, **how)
+    if samples is not None or scheduler is not None:
+        raise InvalidInputError(
+            f"{'--samples' if scheduler is None else '--scheduler'} goes with --sweep: name what is varied, or drop it"
+        )
     started = time.monotonic()
 
     def progress(makespan: Fraction, bound: Fraction) -> None:
         tell(f"{time.monotonic() - started:6.1f} s  best {short(makespan)}  bound {short(bound)}")
 
-    found = study(
-        work,
-        hw,
-        time_limit_s=limit,
-        contention=contention,
-        seed=seed,
-        ablations=ablations,
-        on_progress=None if quiet else progress,
-    )
+    try:
+        found = study(
+            work,
+            hw,
+            time_limit_s=limit,
+            contention=contention,
+            seed=seed,
+            ablations=ablations,
+            on_progress=None if quiet else progress,
+        )
+    except NoPlanError as error:
+        return say(str(error), INFEASIBLE if error.proven else NO_PLAN)
     files = {} if out is None else write_texts(out, {"study.json": found.to_json(), "study.svg": study_svg(found)})
     if as_json:
         print(found.to_json(), end="")

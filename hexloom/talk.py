@@ -37,11 +37,11 @@ def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def seconds(text: str) -> float:
-    """Return the seconds of a time limit as it is written on the command line."""
+def seconds(text: str, option: str = "--time-limit") -> float:
+    """Return the seconds of ``option``, a time limit, as it is written on the command line."""
     match = DURATION.fullmatch(text.strip())
     if match is None:
-        raise InvalidInputError(f"--time-limit {text!r}: write 10s, 500ms, 2m or 1h")
+        raise InvalidInputError(f"{option} {text!r}: write 10s, 500ms, 2m or 1h")
     return float(match[1]) * {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}[match[2]]
 
 

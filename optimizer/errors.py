@@ -21,3 +21,11 @@ class CheckFailedError(HexloomError):
 
 class TooManyOpsError(InvalidInputError):
     """A plan of ops one by one would be larger than any may be; as loops it might be small."""
+
+
+class NoPlanError(InvalidInputError):
+    """There is no plan to compare with; ``proven``: there can be none."""
+
+    def __init__(self, message: str, *, proven: bool) -> None:
+        super().__init__(message)
+        self.proven = proven

@@ -52,6 +52,16 @@ READERS = {
     "machine": "give it as --hw",
     "qos": "`hexloom qos` reads it",
     "study": "a report; nothing reads it again",
+    "comparison": "a report; nothing reads it again",
+    "opportunities": "a report; nothing reads it again",
+    "qos_report": "a report; nothing reads it again",
+    "robustness": "a report; nothing reads it again",
+    "trace_summary": "a report; nothing reads it again",
+    "what_if": "`hexloom report` reads it, with --what-if",
+    "infeasibility": "`hexloom report` reads it",
+    "durations": "`hexloom solve` reads it, with --robust",
+    "trace": "`hexloom compare` and `hexloom calibrate` read it",
+    "tables": "the side-car of C tables; give the schedule.json that they come from",
 }
 """What to do with each file of hexloom."""
 
@@ -236,7 +246,8 @@ def wrong_kind(data: Any, wanted: str) -> str | None:
     kind = schema.removeprefix("hexloom.").partition("/")[0] if isinstance(schema, str) else ""
     if kind == wanted or kind not in READERS:
         return None
-    return f"this is a {kind}, not a {wanted}: {READERS[kind]}"
+    what = f"file of {kind}" if kind.endswith("s") or kind[0] in "aeiou" else kind
+    return f"this is a {what}, not a {wanted}: {READERS[kind]}"
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -277,19 +277,22 @@ def main() -> None:
     parser.add_argument("--slow", action="store_true", help="the slow runs too")
     parser.add_argument("--write", action="store_true", help="write the tables of README.md anew")
     args = parser.parse_args()
+    if args.write and args.names:
+        parser.error("--write writes the tables of all folders; name none")
     try:
         rows = [answer(folder, slow=args.slow or args.write) for folder in args.names or folders()]
     except InvalidInputError as error:
-        raise SystemExit(f"error: {error}") from None
+        parser.error(str(error))
     print(tables(rows))
-    for row in rows:
-        for answered in row.answers:
-            if not answered.as_expected:
-                print(f"NOT AS EXPECTED: {row.folder}: {answered.claim.says}: {number(answered.ours)}")
-    if args.write and not args.names:
+    wrong = [(row, answered) for row in rows for answered in row.answers if not answered.as_expected]
+    for row, answered in wrong:
+        print(f"NOT AS EXPECTED: {row.folder}: {answered.claim.says}: {number(answered.ours)}")
+    if args.write:
         readme = GALLERY / "README.md"
         above = readme.read_text(encoding="utf-8").partition(MARK)[0]
         readme.write_text(f"{above}{MARK}\n\n{tables(rows)}", encoding="utf-8")
+    if wrong:
+        sys.exit(4)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.qos.choice import Choice, filling, fusion, headroom, wanted
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ def replay(table: Table, arrivals: Sequence[int], policy: Policy) -> Replayed:
     return found
 
 
+MOST_FILLS = 500_000
+"""Fillers in the idle time of one replay: each is a step that is kept."""
+
+
 class _Replay:
     def __init__(self, table: Table, arrivals: Sequence[int], policy: Policy) -> None:
         self.table, self.arrivals, self.policy = table, arrivals, policy
@@ -73,6 +78,7 @@ class _Replay:
         self.waiting: deque[list[int]] = deque()  # query, kernels done
         self.next = 0
         self.now = 0
+        self.fills = 0
         self.close = (arrivals[-1] if arrivals else 0) + table.deadline
 
     def run(self) -> Replayed:
@@ -123,6 +129,12 @@ class _Replay:
         choice = filling(self.table, max(0, room), self.left, "fill")
         if choice is None:
             return False
+        self.fills += 1
+        if self.fills > MOST_FILLS:
+            raise InvalidInputError(
+                f"more than {MOST_FILLS:,} fillers run while no query waits, in the first {self.now / 1000:,.0f} of "
+                f"{self.close / 1000:,.0f} us; write arrivals closer together, a shorter deadline, or longer fillers"
+            )
         self._do(choice, -1, -1, room)
         return True
 

@@ -15,7 +15,7 @@ from hexloom.formulations.mode import Text
 from hexloom.formulations.problem import Frozen
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import explain
-from hexloom.optimizer.workload import read_data
+from hexloom.optimizer.workload import read_data, wrong_kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,7 @@ LEAST, MOST = 0.05, 20.0
 """A duration between a twentieth of what is predicted and twenty times it: beyond, the prediction is another one."""
 
 MOST_SAMPLES = 100_000
-PERCENT = re.compile(r"(?:±|\+-|\+/-)?\s*(\d{1,2}(?:\.\d+)?)\s*%")
+PERCENT = re.compile(r"(?:±|\+-|\+/-)?\s*(\d{1,9}(?:\.\d+)?)\s*%")
 
 Part = Annotated[float, Field(ge=LEAST, le=MOST, allow_inf_nan=False)]
 
@@ -86,13 +86,15 @@ class Durations(Frozen):
             if not 0 < part <= 1 - LEAST:
                 raise InvalidInputError(f"durations {text!r}: write more than 0 % and at most {1 - LEAST:.0%}")
             return cls(source=f"each op within {match[1]} %", rows=(Spread(range=(1 - part, 1 + part)),))
-        if text.strip().endswith("%"):
+        if not text.strip() or text.strip().endswith("%"):
             raise InvalidInputError(f"durations {text!r}: write 10%, or the name of a file of hexloom.durations/1")
         return cls.from_data(read_data(Path(text)), text)
 
     @classmethod
     def from_data(cls, data: Any, source: str = "durations") -> Durations:
         """Validate plain data; ``source`` names it in errors."""
+        if (fault := wrong_kind(data, "durations")) is not None:
+            raise InvalidInputError(f"{source}: {fault}")
         if not isinstance(data, dict):
             raise InvalidInputError(f"{source}: expected keys and values of hexloom.durations/1, or 10%")
         try:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from hexloom.formulations.problem import Problem
 from hexloom.hwmodels import Machine, MachineFileError, load_hw
 from hexloom.hwmodels.errors import did_you_mean
+from hexloom.hwmodels.quantity import exact
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.workload import Workload
@@ -77,14 +78,13 @@ def point_of(work: Workload | Problem, machine: Machine | None, contention: str,
                     f"--sweep {name}: neither the input nor the machine has such a field{did_you_mean(name, tops)}"
                 )
         work = _validated(work, data, of_work)
-    grain = values.get("sync_grain")
     return Point(
         work,
         machine,
         str(values.get("contention", contention)),
         _fraction("work_ratio", values),
         _fraction("jitter", values),
-        None if grain is None else int(_exact(grain)),
+        _grain(values),
     )
 
 
@@ -103,7 +103,7 @@ def _exact(value: Value) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return value
     try:
-        return Fraction(str(value))
+        return exact(str(value))
     except ValueError:
         return value
 
@@ -112,9 +112,20 @@ def _fraction(name: str, values: Mapping[str, Value]) -> Fraction | None:
     if name not in values:
         return None
     found = _exact(values[name])
-    if not isinstance(found, Fraction) or found < 0 or (name == "work_ratio" and not found):
+    if name == "work_ratio" and (not isinstance(found, Fraction) or found <= 0):
         raise InvalidInputError(f"--sweep {name}: {values[name]!r} is no number above 0")
+    if not isinstance(found, Fraction) or found < 0:
+        raise InvalidInputError(f"--sweep {name}: {values[name]!r} is no part from 0 on; write 0.1 for a tenth")
     return found
+
+
+def _grain(values: Mapping[str, Value]) -> int | None:
+    if "sync_grain" not in values:
+        return None
+    found = _exact(values["sync_grain"])
+    if not isinstance(found, Fraction) or found.denominator != 1 or found < 1:
+        raise InvalidInputError(f"sync_grain {values['sync_grain']}: write a whole number of tiles from 1 on")
+    return int(found)
 
 
 def _set(data: Any, path: list[str], value: Value) -> Iterator[None]:

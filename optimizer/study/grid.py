@@ -1,7 +1,8 @@
 """The points of a sweep: every combination of the values of all fields, or as many as asked, drawn at random.
 
 A SPEC is ``V1,V2,...``; ``LO..HI:N`` (N values from LO to HI), ``LO..HI:logN`` (in equal ratios); ``LO..HI/STEP``; or,
-only where points are drawn, ``LO..HI`` and ``LO..HI:log``. Between whole numbers all values are whole.
+only where points are drawn, ``LO..HI`` and ``LO..HI:log``. Between whole numbers all values are whole, but those of
+`PARTS_OF`, which are fractions by nature.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexloom.hwmodels import parse_bytes
+from hexloom.hwmodels.quantity import exact
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -25,7 +27,12 @@ if TYPE_CHECKING:
 RANGE = re.compile(
     r"(?P<low>-?\d[\d.]*(?:e-?\d+)?)\.\.(?P<high>-?\d[\d.]*(?:e-?\d+)?)(?:/(?P<step>\d[\d.]*)|:(?P<log>log)?(?P<n>\d*))?"
 )
+SIZE = re.compile(r"[\d.]+\s*[A-Za-z]*B")
 MOST_POINTS = 1_000_000
+LARGEST = Fraction(10) ** 18
+"""Farthest end of a range: what lies between is computed in floating point."""
+PARTS_OF = ("work_ratio", "jitter")
+"""Fields whose values between whole numbers are fractions: rounding would drop what was asked for."""
 DIGITS = 6
 """Significant digits of values between others: a value stands in the results as it was used."""
 
@@ -67,18 +74,20 @@ def field_of(text: str) -> Field:
     if match is None:
         if ".." in spec:
             raise InvalidInputError(f"--sweep {text!r}: a range is LO..HI:N, LO..HI:logN or LO..HI/STEP")
-        return Field(name.strip(), tuple(_value(part.strip()) for part in spec.split(",")))
+        return Field(name.strip(), tuple(_value(text, part.strip()) for part in spec.split(",")))
     try:
         low, high = Fraction(match["low"]), Fraction(match["high"])
         step = None if match["step"] is None else Fraction(match["step"])
-    except ValueError:
+    except (ValueError, ZeroDivisionError):
         raise InvalidInputError(f"--sweep {text!r}: {spec} has an end that is no number") from None
+    if max(abs(low), abs(high)) > LARGEST:
+        raise InvalidInputError(f"--sweep {text!r}: an end of {spec} is beyond 1e18; write smaller ones")
     if not low < high:
         raise InvalidInputError(f"--sweep {text!r}: {match['low']} is not below {match['high']}")
     log = match["log"] is not None
     if log and low <= 0:
         raise InvalidInputError(f"--sweep {text!r}: equal ratios need ends above 0")
-    whole = not any(mark in match["low"] + match["high"] for mark in ".e")
+    whole = name.strip() not in PARTS_OF and not any(mark in match["low"] + match["high"] for mark in ".e")
     if step is not None:
         return Field(name.strip(), _stepped(text, low, high, step))
     if not match["n"]:
@@ -86,13 +95,22 @@ def field_of(text: str) -> Field:
     return Field(name.strip(), _between(text, low, high, int(match["n"]), log=log, whole=whole))
 
 
-def _value(text: str) -> Value:
+def _value(spec: str, text: str) -> Value:
+    if not text:
+        raise InvalidInputError(f"--sweep {spec!r}: nothing stands between two commas; drop one of them")
     if text in ("true", "false"):
         return text == "true"
+    if SIZE.fullmatch(text):
+        try:
+            return parse_bytes(text)
+        except ValueError as error:
+            raise InvalidInputError(f"--sweep {spec!r}: {error}") from None
     try:
-        return parse_bytes(text) if text.endswith("B") else _plain(Fraction(text))
+        return _plain(exact(text))
     except ValueError:
         return text
+    except OverflowError:
+        raise InvalidInputError(f"--sweep {spec!r}: {text} is too large; write a smaller number") from None
 
 
 def _plain(value: Fraction) -> int | float:

@@ -15,7 +15,7 @@ from hexloom.formulations.problem import Problem
 from hexloom.formulations.ticks import whole
 from hexloom.optimizer.attribution import advise, attribute, last_work
 from hexloom.optimizer.baselines import baselines
-from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.errors import NoPlanError
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Gain
 from hexloom.optimizer.sharing import acting_rule
@@ -64,7 +64,9 @@ def study(
     Raises
     ------
     InvalidInputError
-        The input is wrong, or there is no plan to compare.
+        The input is wrong.
+    NoPlanError
+        There is no plan to compare.
     """
     result = solve(work, hw, time_limit_s=time_limit_s, contention=contention, seed=seed, on_progress=on_progress)
     found = study_of(result, work.name)
@@ -87,14 +89,14 @@ def study_of(result: Result, name: str, actual: Problem | None = None) -> Study:
 
     Raises
     ------
-    InvalidInputError
+    NoPlanError
         There is no plan.
     """
     schedule, decision = result.schedule, result.decision
     if schedule is None or decision is None:
         why = result.infeasibility
         text = "no plan was found in the time; allow more" if why is None else why.message
-        raise InvalidInputError(f"{name}: there is no plan to compare with: {text}")
+        raise NoPlanError(f"{name}: there is no plan to compare with: {text}", proven=why is not None)
     source = schedule.problem if actual is None else actual
     problem = source.under(schedule.contention)
     rule = acting_rule(problem, schedule.contention)

@@ -9,9 +9,12 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import ValidationError
+
 from hexloom.formulations.problem import Problem
 from hexloom.hwmodels import Machine, MachineFileError
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.lower import Lowered, lower
 from hexloom.optimizer.solve import rule_named, solve
 from hexloom.optimizer.study.fields import point_of
@@ -63,6 +66,8 @@ def row_of(base: Base, key: str, values: Mapping[str, Value]) -> dict[str, Any]:
         found = _solved(point_of(work, machine, base.contention, values), base)
     except (InvalidInputError, MachineFileError) as error:
         row |= {"status": "INVALID", "note": str(error)}
+    except ValidationError as error:  # a problem that was changed beyond what one may be
+        row |= {"status": "INVALID", "note": explain(error, Problem)}
     else:
         row |= found
     row["seconds"] = round(time.monotonic() - started, 3)

@@ -102,7 +102,7 @@ def sweep(
         if on_row is not None:
             on_row(reused, len(places), None)
         alone = scheduler is None and workers == 1
-        found = here(base, missing) if alone else on_cluster(base, missing, scheduler, workers)
+        found = here(base, missing) if alone else on_cluster(base, missing, scheduler, min(workers, len(missing)))
         for done, row in enumerate(found if missing else (), reused + 1):
             journal.append(row)
             if on_row is not None:

@@ -120,3 +120,11 @@ def test_what_is_wrong_in_a_scenario_is_one_line() -> None:
         gallery.Run(workload="a.yaml", loop="b.yaml")
     with pytest.raises(ValueError, match="5%"):
         gallery.Claim(says="x", published=1, ours="a.b", within="five")
+
+
+@pytest.mark.parametrize("arguments", [["nobody"], ["--write", "tacker"]])
+def test_what_the_script_does_not_take_ends_as_bad_input(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        gallery.main()
+    assert ended.value.code == 2

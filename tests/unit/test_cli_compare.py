@@ -159,7 +159,7 @@ def test_what_tuning_would_change_is_told(tmp_path: Path, capsys: pytest.Capture
     assert main(["compare", str(path), "--tune", "1s"]) == 2
     assert "--tune is for a trace alone, and needs the machine" in capsys.readouterr().err
     assert main(["compare", str(path), "--hw", "hexagon-v79", "--tune", "soon"]) == 2
-    capsys.readouterr()
+    assert "--tune 'soon': write 10s" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -119,6 +119,8 @@ def test_a_sweep_writes_tables_and_pictures(run: Callable[..., Run], work: Path,
     ("arguments", "said"),
     [
         (["--sweep", "work_ratio=1"], "--out"),
+        (["--samples", 5], "--samples goes with --sweep"),
+        (["--scheduler", "here:1"], "--scheduler goes with --sweep"),
         (["--ablate", "nothing"], "known:"),
         (["--sweep", "work_rato=1", "-o", "OUT"], "did you mean 'work_ratio'"),
         (["--sweep", "work_ratio=1..2", "-o", "OUT"], "--samples"),
@@ -146,6 +148,8 @@ def test_opportunities_of_a_log_and_of_a_table(run: Callable[..., Run], tmp_path
     assert code == 2 and err.count("\n") == 1
     code, _, err = run("opportunities", path, "--hw", "hexagon-v79", "--dim", "a=1")
     assert code == 2 and ".onnx" in err
+    code, _, err = run("opportunities", path, "--hw", "hexagon-v79", "--tokens", 1)
+    assert code == 2 and ".gguf" in err
 
 
 def test_qos_prints_every_policy(run: Callable[..., Run], tmp_path: Path) -> None:
@@ -176,3 +180,41 @@ def test_the_example_of_a_stream(run: Callable[..., Run]) -> None:
 def test_tables_hold_no_tabs_for_pipes(run: Callable[..., Run], work: Path) -> None:
     _, out, _ = run("study", work, "--seed", 1, "--time-limit", "0s", "-q")
     assert "\t" not in out and io.StringIO(out).readline().startswith("group")
+
+
+def test_a_study_of_what_cannot_fit_ends_as_proven(run: Callable[..., Run], tmp_path: Path) -> None:
+    path = tmp_path / "tight.yaml"
+    big = "{name: big, size_bytes: 9MiB}"
+    path.write_text(
+        "schema: hexloom.workload/1\nname: tight\nhw: hexagon-v79\ntasks:\n"
+        f"  - {{name: sums, buffers: [{big}], ops: [{{name: add, engine: hvx, duration_us: 2, buffers: [big]}}]}}\n",
+        encoding="utf-8",
+    )
+    code, out, err = run("study", path, "--time-limit", "0s", "-q")
+    assert (code, out) == (1, "")
+    assert "no plan to compare with: op 'add' needs" in err
+
+
+def test_fillers_without_number_are_refused(
+    run: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hexloom.optimizer.qos.replay.MOST_FILLS", 100)
+    path = tmp_path / "stream.yaml"
+    path.write_text(QOS.replace("[0, 100]", "[0, 1000000000]"), encoding="utf-8")
+    code, _, err = run("qos", path)
+    assert code == 2
+    assert "more than 100 fillers run while no query waits" in err
+
+
+def test_a_point_beyond_all_sizes_is_invalid_alone(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
+    how = ("--workers", 1, "--time-limit", "0s", "-q", "-o", tmp_path / "o")
+    code, out, _ = run("study", work, "--sweep", "work_ratio=1,1e17", *how)
+    assert code == 0
+    assert "1 INVALID" in out
+    assert "the durations add up to about" in out
+
+
+def test_a_file_of_another_kind_is_named(run: Callable[..., Run], work: Path) -> None:
+    code, _, err = run("solve", work, "--robust", work, "-q")
+    assert code == 2
+    assert "this is a workload, not a durations" in err

@@ -95,7 +95,7 @@ def test_a_row_may_be_drawn_for_the_run_and_rows_add_up() -> None:
 
 def test_wrong_durations_are_told() -> None:
     of = two_chains()
-    for text in ("0%", "99%", "x%", "10%%"):
+    for text in ("0%", "99%", "200%", "x%", "10%%", ""):
         with pytest.raises(InvalidInputError, match="durations"):
             Durations.of(text)
     with pytest.raises(InvalidInputError, match="no op fits 'nobody'"):

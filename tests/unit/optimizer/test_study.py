@@ -189,6 +189,8 @@ def test_fields_lead_into_the_workload_and_the_machine() -> None:
         ("a=1,2.5,x,true", (1, 2.5, "x", True)),
         ("a=1..9:3", (1, 5, 9)),
         ("a=1..2:4", (1, 2)),
+        ("work_ratio=1..3:5", (1, 1.5, 2, 2.5, 3)),
+        ("jitter=0..1:3", (0, 0.5, 1)),
         ("a=0.1..10:log3", (0.1, 1, 10)),
         ("a=32..96/32", (32, 64, 96)),
         ("a=1MiB,2KiB", (1 << 20, 2048)),
@@ -198,10 +200,33 @@ def test_values_of_a_field(text: str, values: tuple[Any, ...]) -> None:
     assert field_of(text).values == values
 
 
-@pytest.mark.parametrize("text", ["a", "a=", "=1", "a=5..1:3", "a=1..2:1", "a=0..2:log3", "a=1..x:3", "a=1..2/0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a", "a=", "=1", "a=5..1:3", "a=1..2:1", "a=0..2:log3", "a=1..x:3", "a=1..2/0"),
+        *("a=1,,2", "a=8MB", "a=1e400..1e401:3", "a=1..2/0.0.1"),
+    ],
+)
 def test_what_is_no_field_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError):
         field_of(text)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"sync_grain": 1.5}, "sync_grain 1.5: write a whole number"),
+        ({"sync_grain": "abc"}, "sync_grain abc: write a whole number"),
+        ({"sync_grain": True}, "write a whole number"),
+        ({"work_ratio": 0}, "no number above 0"),
+        ({"work_ratio": "1/0"}, "no number above 0"),
+        ({"work_ratio": "1e99999999"}, "no number above 0"),
+        ({"jitter": "10%"}, "write 0.1 for a tenth"),
+    ],
+)
+def test_what_a_knob_does_not_take_is_refused(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        point_of(work(), load_hw("hexagon-v79"), "fluid", values)
 
 
 def test_a_grid_and_a_draw() -> None:

@@ -184,6 +184,9 @@ def test_a_fit_that_begins_at_another_machine_says_what_that_means(
     assert {row["ops"] for row in rows} == {"t/cook", "t/mm", "t/out"}
     assert main([*fit, "--hw", "hexagon-v79"]) == 0
     assert "made for" not in capsys.readouterr().err
+    both = str(tmp_path / "d.yaml")
+    assert main([*fit[:-1], both, "--hw", "hexagon-v79", "-o", both]) == 2
+    assert "the machine file of --out goes there" in capsys.readouterr().err
 
 
 def test_a_trace_without_events_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
