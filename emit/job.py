@@ -108,8 +108,10 @@ def looped_job(
 
 def trips_of(periodic: PeriodicSchedule, tables: Tables, laps: Sequence[int]) -> dict[str, int]:
     """Return the iterations of every task after so many laps."""
-    labels = labels_of(periodic.written.problem, parts_of(periodic) or {})
-    trips = {task: 1 + max(label[3] for label in labels.values() if label[0] == task) for task in periodic.trips}
+    trips = {
+        task: n - sum(stretch.left_out * stretch.times.get(task, 0) for stretch in periodic.stretches)
+        for task, n in periodic.trips.items()
+    }
     for k, (count, least) in enumerate(zip(laps, least_laps(tables), strict=True)):
         for g, group in enumerate(tables.groups):
             if group in trips:

@@ -302,7 +302,7 @@ class _Build(Classes):
 
     def _loops(self, kinds: _Events, events: int) -> tuple[Loop, ...]:
         found = []
-        ends = [*kinds.first_of_loop[1:], events]
+        ends = [*kinds.first_of_loop, events][1:]  # none where every run is written down
         for k, (first, end) in enumerate(zip(kinds.first_of_loop, ends, strict=True)):
             mine = [t for t, i in enumerate(self.kept) if self.at[i][0] == 2 * k + 1]
             found.append(Loop(min(mine), len(mine), first, end - first, k))

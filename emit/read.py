@@ -79,14 +79,22 @@ def _header(data: bytes) -> Header:
 
 
 def _names(side_car: str, header: Header) -> Mapping[str, Any]:
-    data = json.loads(side_car)
-    if data.get("crc32") != f"{header.crc32:08x}":
-        raise InvalidInputError(f"the side-car is that of tables {data.get('crc32')}, not of {header.crc32:08x}")
-    return {
-        "groups": tuple(data["groups"]),
-        "stages": tuple((stage["group"], stage["stage"]) for stage in data["stages"]),
-        "engines": tuple(data["engines"]),
-        "markers": tuple(data["marker_ops"]),
-        "tensors": tuple(data.get("tensors", ())),
-        "buffer_names": tuple(buffer["name"] for buffer in data["buffers"]),
-    }
+    try:
+        data = json.loads(side_car)
+        crc = data.get("crc32")
+        if crc != f"{header.crc32:08x}":
+            raise InvalidInputError(f"the side-car is that of tables {crc}, not of {header.crc32:08x}")
+        return {
+            "groups": tuple(data["groups"]),
+            "stages": tuple((stage["group"], stage["stage"]) for stage in data["stages"]),
+            "engines": tuple(data["engines"]),
+            "markers": tuple(data["marker_ops"]),
+            "tensors": tuple(data.get("tensors", ())),
+            "buffer_names": tuple(buffer["name"] for buffer in data["buffers"]),
+        }
+    except KeyError as error:
+        raise InvalidInputError(f"the side-car has no {error}; it is damaged, emit the tables again") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"the side-car is damaged, emit the tables again: {error}") from None

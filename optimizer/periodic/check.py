@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 TIMES = ("start", "end", "transfer_start", "done", "wait_start", "observed")
 
+HEAD = ("name", "machine", "machine_digest", "contention", "seed")
+
 UNSTEADY = ("grown", "steady_time", "steady_wait", "steady_unit", "steady_queue", "steady_address")
 """Kinds of violations that say that a schedule with a period more is not the written one with its steady state."""
 
@@ -46,14 +48,29 @@ def check_periodic_schedule(schedule: PeriodicSchedule) -> list[Violation]:
         found += check_schedule(part)
     if found:
         return found
+    _check_head(schedule, report)
     _check_counts(schedule, report)
+    if found:
+        return found
+    for k, grown in enumerate(schedule.grown):
+        if grown is not None:
+            _check_growth(schedule, k, grown, report)
+    _check_makespan(schedule, report)
     if not found:
-        for k, grown in enumerate(schedule.grown):
-            if grown is not None:
-                _check_growth(schedule, k, grown, report)
-        _check_makespan(schedule, report)
-        check_whole_bounds(schedule, labels_of(schedule.written.problem, parts_of(schedule) or {}), report)
+        labels = labels_of(schedule.written.problem, parts_of(schedule) or {})
+        _check_written_counts(schedule, labels, report)
+        check_whole_bounds(schedule, labels, report)
     return found
+
+
+def _check_head(schedule: PeriodicSchedule, report: Report) -> None:
+    """Report where the file says of itself what the schedules in it do not."""
+    for part in (schedule.written, *(grown for grown in schedule.grown if grown is not None)):
+        for field in HEAD:
+            ours, theirs = getattr(schedule, field), getattr(part, field)
+            if ours != theirs:
+                report("head", (field,), f"{field} is {ours!r}, in a schedule that the file holds {theirs!r}")
+                return
 
 
 def _check_counts(schedule: PeriodicSchedule, report: Report) -> None:
@@ -61,11 +78,24 @@ def _check_counts(schedule: PeriodicSchedule, report: Report) -> None:
     if len(schedule.grown) != len(schedule.stretches):
         report("grown", (), f"there are {len(schedule.stretches)} stretches, but {len(schedule.grown)} grown schedules")
         return
-    for task, trips in schedule.trips.items():
+    for task in dict.fromkeys((*schedule.trips, *(t for stretch in schedule.stretches for t in stretch.count))):
+        trips = schedule.trips.get(task, 0)
         have = sum(stretch.count.get(task, 0) for stretch in schedule.stretches)
-        if have != trips:
+        if have != trips or trips < 1:
             report("trips", (task,), f"task {task!r} has {trips} iterations, the stretches have {have}")
     for k, (stretch, grown) in enumerate(zip(schedule.stretches, schedule.grown, strict=True)):
+        odd = [task for task, n in (*stretch.times.items(), *stretch.count.items()) if n < 1]
+        odd += [task for task in stretch.count if task not in stretch.times]
+        if stretch.interval_ticks <= 0:
+            what = f"stretch {k} has an interval of {stretch.interval_ticks} ticks; it must be above 0"
+            report("interval", (f"stretch {k}",), what)
+        if odd or not stretch.times:
+            why = f"so many of {odd[0]!r} are no iterations of a body" if odd else "its body has no iterations"
+            report("times", (f"stretch {k}", *odd), f"stretch {k}: {why}")
+            continue
+        runs = max(-(-stretch.count.get(task, 0) // times) for task, times in stretch.times.items())
+        if runs != stretch.runs:
+            report("runs", (f"stretch {k}",), f"stretch {k} has {stretch.runs} runs, its iterations make {runs}")
         if stretch.left_out % stretch.period or (stretch.left_out > 0) != (grown is not None):
             report(
                 "left_out",
@@ -78,6 +108,19 @@ def _check_counts(schedule: PeriodicSchedule, report: Report) -> None:
         ]
         if short:
             report("left_out", (f"stretch {k}", *short), f"stretch {k} leaves out more than it has of {short[0]!r}")
+
+
+def _check_written_counts(schedule: PeriodicSchedule, labels: dict[str, Label], report: Report) -> None:
+    """Report tasks of which the written schedule holds other iterations than those that are not left out."""
+    have: dict[str, int] = {}
+    for task, _, _, iteration in labels.values():
+        if iteration != ONCE:
+            have[task] = max(have.get(task, 0), iteration + 1)
+    for task, written in have.items():
+        due = schedule.trips[task] - sum(s.left_out * s.times.get(task, 0) for s in schedule.stretches)
+        if due != written:
+            what = f"of task {task!r} {due} iterations are not left out, the written schedule holds {written}"
+            report("trips", (task,), what)
 
 
 def labels_of(problem: Problem, parts: dict[tuple[str, str], int]) -> dict[str, Label]:

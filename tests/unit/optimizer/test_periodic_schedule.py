@@ -79,7 +79,40 @@ CORRUPTIONS: dict[str, tuple[str, Callable[[PeriodicSchedule], dict[str, Any]]]]
     "period": ("makespan", lambda s: {"stretches": (s.stretches[0].model_copy(update={"period_ticks": 1}),)}),
     "left_out": ("left_out", lambda s: {"grown": (None,)}),
     "grown": ("grown", lambda s: {"grown": ()}),
+    "one trip more than is written": ("trips", lambda s: _shifted(s, trips=1, runs=1)),
+    "a run less is left out": ("trips", lambda s: _shifted(s, left_out=-1)),
+    "a run more is left out": ("trips", lambda s: _shifted(s, left_out=1)),
+    "runs": ("runs", lambda s: _shifted(s, runs=1)),
+    "a body without iterations": ("times", lambda s: _stretch(s, times={"matmul": 1, "norm": 0})),
+    "an empty body": ("times", lambda s: _stretch(s, times={}, count={}) | {"trips": {}}),
+    "a task that is not there": ("times", lambda s: _stretch(s, count={**s.stretches[0].count, "ghost": 3})),
+    "a task without trips": ("trips", lambda s: {"trips": {"norm": MILLION}}),
+    "trips without a task": ("trips", lambda s: {"trips": {**s.trips, "ghost": 3}}),
+    "a task of no trips": ("trips", lambda s: {"trips": {**s.trips, "ghost": 0}}),
+    "interval": ("interval", lambda s: _stretch(s, interval_ticks=-5)),
+    "machine": ("head", lambda s: {"machine": "hexagon-v73"}),
+    "contention": ("head", lambda s: {"contention": "rigid"}),
 }
+
+
+def _stretch(schedule: PeriodicSchedule, **changes: Any) -> dict[str, Any]:
+    return {"stretches": (schedule.stretches[0].model_copy(update=changes), *schedule.stretches[1:])}
+
+
+def _shifted(schedule: PeriodicSchedule, trips: int = 0, runs: int = 0, left_out: int = 0) -> dict[str, Any]:
+    """Return other numbers of iterations, with the makespan that the stretches then add up to."""
+    first = schedule.stretches[0]
+    changes = {
+        "count": {task: n + trips for task, n in first.count.items()},
+        "runs": first.runs + runs,
+        "left_out": first.left_out + left_out,
+    }
+    makespan = schedule.makespan + left_out * first.period_ticks
+    return {
+        **_stretch(schedule, **changes),
+        "trips": {task: n + trips for task, n in schedule.trips.items()},
+        "makespan": makespan,
+    }
 
 
 def _raised(schedule: PeriodicSchedule) -> tuple[Any, ...]:
