@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hexloom.emit.host import RUNTIME, find_compiler, measured_of, write_runtime
+from hexloom.emit.job import job_of
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.traces.importer import read_trace
 
@@ -122,8 +123,7 @@ def trace_of(job: Job, repetitions: Sequence[Repetition]) -> Trace:
         for k, one in enumerate(again)
         for queue, task, piece, phase, start, end in one.rows
     ]
-    tables = make_tables(job.schedule)
-    measured = measured_of(job.schedule, tables, rows, runs=len(again), kernels="numeric")
+    measured = measured_of(job_of(job.schedule), rows, runs=len(again), kernels="numeric")
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         file.write(measured.to_json())
         file.flush()

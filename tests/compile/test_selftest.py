@@ -74,7 +74,7 @@ def test_whole_tables_pass(judge: Callable[[Sequence[bytes]], list[str]]) -> Non
 @pytest.mark.slow
 def test_many_larger_plans_are_proven(judge: Callable[[Sequence[bytes]], list[str]]) -> None:
     """The self test finds in each table that whatever the timing nothing comes early; HEXLOOM_PLANS asks for more."""
-    for start in range(0, max(300, int(os.environ.get("HEXLOOM_PLANS", "0"))), 100):
+    for start in range(0, max(100, int(os.environ.get("HEXLOOM_PLANS", "0"))), 100):
         blobs = [make_tables(random_schedule(seed, 60)).to_bytes() for seed in range(start, start + 100)]
         assert judge(blobs) == ["ok"] * 100, start
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hexloom.formulations.problem import Problem
 
-CONFLICTS = int(os.environ.get("HEXLOOM_CONFLICTS", "300"))
+CONFLICTS = int(os.environ.get("HEXLOOM_CONFLICTS", "100"))
 """Problems of the slow test."""
 
 LIMIT_S = 10.0

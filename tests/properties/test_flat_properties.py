@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from effort import examples
 from hypothesis import assume, event, given, settings
 from in_process import InProcess
 from oracle import OracleLimit, Witness, optimum
@@ -168,7 +169,7 @@ def test_what_a_solve_proves_is_true(problem: Problem) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=examples(150))
 @given(problems())
 def test_the_optimum_on_many(problem: Problem) -> None:
     compare(problem, presolve=True)

@@ -90,7 +90,7 @@ def test_bound_free_start_and_event_driven_of_three_ops(problem: Problem, rule: 
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=examples(50))
 @given(sharing_problems(min_ops=3, max_ops=4, transfers=False), SHARING_RULES)
 def test_bound_free_start_and_event_driven_of_four_ops(problem: Problem, rule: Rule) -> None:
     check_order_of_optima(problem, rule)
