@@ -21,7 +21,7 @@ from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_
 from hexloom.optimizer.kernels.matmul_w4a16 import TILE
 from hexloom.optimizer.kernels.regions import block_of
 from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name, workers_of
-from hexloom.optimizer.kernels.split import Part, in_turn, shared_out
+from hexloom.optimizer.kernels.split import Part, add_parts, in_turn, shared_out
 
 if TYPE_CHECKING:
     from hexloom.formulations.problem import Region
@@ -199,19 +199,7 @@ class _Expansion:
         regions: tuple[Region, ...] = (),
     ) -> tuple[str, ...]:
         """Add one stage, in one op or in one per part."""
-        names = tuple(
-            self.out.op(
-                f"{stage}.{c}" if len(parts) == 1 else f"{stage}.{c}.{p}",
-                part.modes,
-                stage=stage,
-                tile=c,
-                after=after,
-                buffers=buffers,
-                regions=part.regions + regions,
-                part=part.part,
-            )
-            for p, part in enumerate(parts)
-        )
+        names = add_parts(self.out, stage, c, parts, after, buffers, regions)
         self.stages.setdefault(stage, []).append(names)
         return names
 

@@ -22,7 +22,7 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker, through_l2
 from hexloom.optimizer.kernels.regions import block_of
 from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name, Spec, workers_of
-from hexloom.optimizer.kernels.split import Part, in_turn, shared_out
+from hexloom.optimizer.kernels.split import Part, add_parts, in_turn, shared_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -258,19 +258,7 @@ class Expansion:
 
     def _add(self, stage: str, c: int, parts: Sequence[Part], after: tuple[str, ...], buffers: tuple[str, ...]) -> None:
         """Add one stage of chunk ``c``, in one op or in one per part."""
-        self.stages[stage, c] = tuple(
-            self.out.op(
-                f"{stage}.{c}" if len(parts) == 1 else f"{stage}.{c}.{p}",
-                part.modes,
-                stage=stage,
-                tile=c,
-                after=after,
-                buffers=buffers,
-                regions=part.regions,
-                part=part.part,
-            )
-            for p, part in enumerate(parts)
-        )
+        self.stages[stage, c] = add_parts(self.out, stage, c, parts, after, buffers)
 
     def _earlier(self, stage: str, c: int, depth: int) -> tuple[str, ...]:
         return self.stages[stage, c - depth] if c >= depth else ()

@@ -23,7 +23,7 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker, through_l2
 from hexloom.optimizer.kernels.regions import block_of
 from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name, Spec, workers_of
-from hexloom.optimizer.kernels.split import Part, in_turn, shared_out
+from hexloom.optimizer.kernels.split import Part, add_parts, in_turn, shared_out
 
 if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
@@ -185,19 +185,7 @@ class _Expansion:
         self._add("dequantize", c, self._stores(row, height, column, width), self.stages["readout", c], (result,))
 
     def _add(self, stage: str, c: int, parts: list[Part], after: tuple[str, ...], buffers: tuple[str, ...]) -> None:
-        self.stages[stage, c] = tuple(
-            self.out.op(
-                f"{stage}.{c}" if len(parts) == 1 else f"{stage}.{c}.{p}",
-                part.modes,
-                stage=stage,
-                tile=c,
-                after=after,
-                buffers=buffers,
-                regions=part.regions,
-                part=part.part,
-            )
-            for p, part in enumerate(parts)
-        )
+        self.stages[stage, c] = add_parts(self.out, stage, c, parts, after, buffers)
 
     def _before(self, stage: str, c: int, depth: int) -> tuple[str, ...]:
         return self.stages[stage, c - depth] if c >= depth else ()

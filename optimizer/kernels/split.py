@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexloom.formulations.problem import Region
-    from hexloom.optimizer.draft import ModeDraft
+    from hexloom.optimizer.draft import Builder, ModeDraft
 
 
 class Part(NamedTuple):
@@ -15,6 +17,31 @@ class Part(NamedTuple):
     modes: tuple[ModeDraft, ...]
     regions: tuple[Region, ...] = ()
     part: tuple[int, ...] = ()
+
+
+def add_parts(
+    out: Builder,
+    stage: str,
+    tile: int,
+    parts: Sequence[Part],
+    after: tuple[str, ...],
+    buffers: tuple[str, ...],
+    regions: tuple[Region, ...] = (),
+) -> tuple[str, ...]:
+    """Add one stage of a tile, in one op or in one per part, and return the names; ``regions`` are touched by each."""
+    return tuple(
+        out.op(
+            f"{stage}.{tile}" if len(parts) == 1 else f"{stage}.{tile}.{p}",
+            part.modes,
+            stage=stage,
+            tile=tile,
+            after=after,
+            buffers=buffers,
+            regions=part.regions + regions,
+            part=part.part,
+        )
+        for p, part in enumerate(parts)
+    )
 
 
 def shared_out(count: int, parts: int) -> list[int]:

@@ -203,13 +203,14 @@ class _Builder:
         end = "_exps" if experts else ""
         if f"ffn_up{end}" not in has or f"ffn_down{end}" not in has:
             return None
-        after, times = (normed,), 1
+        after: tuple[int, ...] = (normed,)
+        times = 1
         if experts:
             times = self._number("expert_used_count", 1)
             if "ffn_gate_inp" in has:
                 router = self._matmul(f"{here}.ffn_gate_inp", has["ffn_gate_inp"], (normed,))
                 count = has["ffn_gate_inp"].dims[1]
-                after = (normed, self._rows("SOFT_MAX", f"{here}.experts", "hvx_softmax", count, (router,)))  # type: ignore[assignment]
+                after = (normed, self._rows("SOFT_MAX", f"{here}.experts", "hvx_softmax", count, (router,)))
         up = self._matmul(f"{here}.ffn_up{end}", has[f"ffn_up{end}"], after, times)
         columns = has[f"ffn_up{end}"].dims[1] * times
         gates = [up]

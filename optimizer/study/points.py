@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result
     from hexloom.optimizer.study.fields import Point, Value
-    from hexloom.optimizer.study.report import Study
+    from hexloom.optimizer.study.report import GroupName, Study
 
 PARTS = ("saved_entries", "overlap_within_tasks", "overlap_between_tasks", "contention_cost", "tail")
-GROUPS = ("serial", "existing", "concurrent", "fused_serial", "plan")
+GROUPS: tuple[GroupName, ...] = ("serial", "existing", "concurrent", "fused_serial", "plan")
 
 
 class Base(NamedTuple):
@@ -119,7 +119,7 @@ def _numbers(found: Study, ops: int) -> dict[str, Any]:
     plan, existing = found.group("plan"), found.makespan("existing")
     lower_bound, makespan = Fraction(found.lower_bound), Fraction(plan.makespan or 0)
     row: dict[str, Any] = {"status": found.status, "note": "", "ops": ops}
-    row |= {name: _plain(found.makespan(name)) for name in GROUPS}  # type: ignore[arg-type]
+    row |= {name: _plain(found.makespan(name)) for name in GROUPS}
     row |= {
         "lower_bound": _plain(lower_bound),
         "gap": round(float((makespan - lower_bound) / makespan), 9) if makespan else 0.0,
