@@ -150,26 +150,32 @@ def _with_tasks(work: Workload, changed: Callable[[object], object], why: str) -
     return work.model_copy(update={"tasks": tasks})
 
 
-ABLATIONS: dict[str, tuple[str, Callable[[Problem], Problem] | Callable[[Workload], Workload] | None]] = {
-    "no_task_overlap": ("tasks one after the other, in one entry", tasks_apart),
-    "no_dma_overlap": ("a transfer holds the worker that issues it until it is done", synchronous_transfers),
-    "no_conversion_overlap": ("HVX and HMX of one task take turns", conversion_apart),
-    "no_staging": ("row kernels read and write through L2", direct_rows),
-    "no_double_buffering": ("one buffer per edge", one_buffer),
-    "one_hvx_slice": ("one HVX worker per kernel", one_slice),
-    "fork_join": (
-        "fork and join instead of slices and events",
-        lambda work: _sliced(work, False, "no matmul is in slices: it forks and joins already"),
-    ),
-    "events": (
-        "slices and events instead of fork and join",
-        lambda work: _sliced(work, True, "no matmul forks and joins"),
-    ),
-    "no_contention": ("channels that are never full", None),
+ABLATIONS = {
+    "no_task_overlap": "tasks one after the other, in one entry",
+    "no_dma_overlap": "a transfer holds the worker that issues it until it is done",
+    "no_conversion_overlap": "HVX and HMX of one task take turns",
+    "no_staging": "row kernels read and write through L2",
+    "no_double_buffering": "one buffer per edge",
+    "one_hvx_slice": "one HVX worker per kernel",
+    "fork_join": "fork and join instead of slices and events",
+    "events": "slices and events instead of fork and join",
+    "no_contention": "channels that are never full",
 }
-"""What can be switched, in words, and how: a change of the problem, of the workload, or (None) of the rule."""
+"""What can be switched, in words; what is in neither of the next two changes the rule alone."""
 
-ON_PROBLEMS = ("no_task_overlap", "no_dma_overlap", "no_conversion_overlap")
+ON_PROBLEMS: dict[str, Callable[[Problem], Problem]] = {
+    "no_task_overlap": tasks_apart,
+    "no_dma_overlap": synchronous_transfers,
+    "no_conversion_overlap": conversion_apart,
+}
+
+ON_WORKLOADS: dict[str, Callable[[Workload], Workload]] = {
+    "no_staging": direct_rows,
+    "no_double_buffering": one_buffer,
+    "one_hvx_slice": one_slice,
+    "fork_join": lambda work: _sliced(work, False, "no matmul is in slices: it forks and joins already"),
+    "events": lambda work: _sliced(work, True, "no matmul forks and joins"),
+}
 
 
 def names_of(asked: list[str]) -> tuple[str, ...]:
@@ -197,18 +203,18 @@ def ablate(
     seed: int | None,
 ) -> Ablation:
     """Solve ``work`` without one thing and say what that costs beside ``plan``, the time with everything."""
-    title, change = ABLATIONS[name]
+    title = ABLATIONS[name]
     rule = rule_named(contention)
     try:
         changed: Workload | Problem = work
-        if change is None:
+        if name in ON_PROBLEMS:
+            changed = ON_PROBLEMS[name](_problem_of(work, machine, contention))
+        elif name not in ON_WORKLOADS:
             rule = "none"
-        elif name in ON_PROBLEMS:
-            changed = change(_problem_of(work, machine, contention))  # type: ignore[arg-type]
         elif isinstance(work, Problem):
             raise DoesNotApplyError("a problem in ticks has no kernels")
         else:
-            changed = change(work)  # type: ignore[arg-type]
+            changed = ON_WORKLOADS[name](work)
         hw = None if isinstance(changed, Problem) else machine
         found = solve(changed, hw, time_limit_s=time_limit_s, contention=rule, seed=seed, explained=False)
     except (DoesNotApplyError, InvalidInputError) as why:

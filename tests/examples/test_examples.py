@@ -81,6 +81,7 @@ def test_the_schedule_passes_the_checker(name: str) -> None:
 def test_the_makespan_lies_between_bounds_and_baselines(name: str) -> None:
     schedule = schedule_of(name)
     assert schedule.bounds and schedule.baselines
+    assert schedule.certificate in ("arithmetic", "dual")
     assert all(bound.ticks <= schedule.makespan for bound in schedule.bounds)
     assert all(ticks is not None and schedule.makespan <= ticks for ticks in schedule.baselines.values())
     assert schedule.lower_bound == max(bound.ticks for bound in schedule.bounds)
