@@ -180,7 +180,10 @@ def prepared(count: int) -> tuple[Machine, dict[str, list[Job]]]:
 
 
 def workload_rows(jobs: dict[str, list[Job]], runs: Runs, machines: dict[bool, Machine]) -> list[dict[str, Any]]:
-    """Return a row per workload: measured and predicted in its best-known placement, and the baselines there."""
+    """Return a row per workload: measured and predicted in its best-known placement, and the baselines there.
+
+    ``clean`` counts the repetitions of that one of the three plans that has fewest.
+    """
     rows = []
     for chosen, serial, existing in zip(jobs["chosen"], jobs["serial"], jobs["existing"], strict=True):
         near = max(machines, key=lambda near: len(runs.at(chosen.name, near)), default=None)
@@ -195,6 +198,7 @@ def workload_rows(jobs: dict[str, list[Job]], runs: Runs, machines: dict[bool, M
         for name, job in (("serial", serial), ("existing", existing)):
             others = runs.at(job.name, near)
             same = job.schedule.plan == chosen.schedule.plan
+            row["clean"] = row["clean"] if same else min(row["clean"], len(others))
             row[f"{name}_us"] = middle(others) if others else None
             row[f"no_slower_than_{name}"] = same or (bool(others) and row["measured_us"] <= middle(others))
     return rows

@@ -6,6 +6,7 @@ import importlib.util
 import random
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -190,3 +191,19 @@ def test_the_program_runs_plans_on_this_host(loop: Any) -> None:
     kinds = [{(row[1], row[3]) for row in one.rows if row[3] == 2} for one in found]
     assert kinds == [{(0, 2), (1, 2)}] * 3, "each task ran once"
     assert {event.name for event in trace if event.kind == "work"} == {"a/x", "b/y"}
+
+
+def test_a_baseline_that_was_never_left_alone_leaves_the_verdict_open(
+    loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can say that the plan is no slower than what has no clean run."""
+    plans_of = {kind: SimpleNamespace(plan=kind) for kind in ("chosen", "serial", "existing")}
+    jobs = {kind: [SimpleNamespace(name=kind, schedule=plan, work={})] for kind, plan in plans_of.items()}
+    once = loop.Repetition(100_000, True, True, 60_000, ())
+    runs = loop.Runs(kept={"chosen": [once] * 9, "existing": [once] * 9})
+    monkeypatch.setattr(loop, "predicted_us", lambda *_: 100.0)
+    rows = loop.workload_rows(jobs, runs, {True: None})
+    assert rows[0]["clean"] == 0
+    assert loop.verdict(rows, [], 9)["verdict"] == "INCONCLUSIVE"
+    jobs["serial"][0].schedule = plans_of["chosen"]  # the same plan: nothing to compare
+    assert loop.workload_rows(jobs, runs, {True: None})[0]["clean"] == 9
