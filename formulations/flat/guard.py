@@ -128,8 +128,11 @@ class Guard:
         """Solve ``job``; its limit holds whatever the solver does.
 
         ``GRACE_S`` after the limit the child is killed, and what it had found by then counts. A deterministic search
-        has many times its limit, so that only a hang is cut.
+        has many times its limit, so that only a hang is cut. Where the lower end of the makespan is above the upper
+        one, there is nothing to search.
         """
+        if job.options.lower > job.options.upper:
+            return Outcome("INFEASIBLE", job.options.upper + 1, None)
         best: FlatSolution | None = None
 
         def take(solution: FlatSolution) -> None:

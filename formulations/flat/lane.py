@@ -108,9 +108,8 @@ class Lane:
         problem, pad = self.problem, self.problem.scratchpad
         left_out = math.ceil(pad.available_bytes * HEADROOM)
         less = pad.model_copy(update={"reserved_bytes": pad.reserved_bytes + left_out})
-        if self.bound <= self._upper:
-            window = (self.bound, self._upper)
-            self._ask(False, seconds, True, window, self._take, problem.changed(scratchpad=less))
+        window = (self.bound, self._upper)
+        self._ask(False, seconds, True, window, self._take, problem.changed(scratchpad=less))
 
     def _part(self, spent: float, share: float) -> float:
         """Return the seconds for a ``share`` of all the time, of which ``spent`` is over."""
@@ -163,8 +162,6 @@ class Lane:
 
     def _solve(self, *, addresses: bool, seconds: float, presolve: bool = True, upper: int | None = None) -> Outcome:
         upper = self._upper if upper is None else upper
-        if upper < self.bound:
-            return Outcome("INFEASIBLE", upper + 1, None)
         return self._ask(addresses, seconds, presolve, (self.bound, upper), self._take)
 
     def _ask(

@@ -309,3 +309,11 @@ def test_a_child_that_never_loads_is_cut(child: Callable[[str], None], monkeypat
     job = Job(p, lower_bounds(p).heads_tails, flat_model(p).options, None)
     with Guard() as guard:
         assert guard.solve(job).status == "OVERRUN"
+
+
+def test_where_the_bound_is_above_all_that_is_wanted_there_is_nothing() -> None:
+    """With few bytes a bound can pass the horizon; CP-SAT would call such a model invalid."""
+    p = nearly()
+    options = replace(flat_model(p).options, lower=9, upper=8)
+    with Guard(lazy=True) as guard:
+        assert guard.solve(Job(p, lower_bounds(p).heads_tails, options, None)) == Outcome("INFEASIBLE", 9, None)
