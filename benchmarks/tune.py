@@ -25,7 +25,7 @@ from hexloom.optimizer.tune.search import with_overhead
 from hexloom.optimizer.tune.trials import Trials, us_of
 
 if TYPE_CHECKING:
-    from hexloom.optimizer.kernels.matmul_w4a16 import WeightType
+    from hexloom.optimizer.kernels.ggml_layout import WeightType
     from hexloom.optimizer.solve import Result
 
 GOLDEN = (

@@ -19,8 +19,9 @@ from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.explicit import Explicit
 from hexloom.optimizer.kernels.gemv import Gemv
+from hexloom.optimizer.kernels.ggml_layout import TILE, TILE_BYTES
 from hexloom.optimizer.kernels.matmul_id import MatmulId
-from hexloom.optimizer.kernels.matmul_w4a16 import TILE, TILE_BYTES, MatmulW4A16
+from hexloom.optimizer.kernels.matmul_w4a16 import MatmulW4A16
 from hexloom.optimizer.kernels.rows import Add, Copy, RmsNorm, RowKernel, Softmax, SwiGlu
 from hexloom.optimizer.lower import expand
 

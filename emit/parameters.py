@@ -14,7 +14,7 @@ from rich.text import Text
 from hexloom.emit.ctext import CText, braced, comment, unsigned
 from hexloom.emit.summary import short
 from hexloom.hwmodels import format_bytes
-from hexloom.optimizer.kernels.matmul_w4a16 import vtcm_bytes
+from hexloom.optimizer.kernels.ggml_layout import vtcm_bytes
 from hexloom.optimizer.tune.parameters import in_words
 
 if TYPE_CHECKING:

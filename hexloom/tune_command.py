@@ -13,7 +13,7 @@ from rich.console import Console
 from hexloom.emit.parameters import HEADER, parameters_header, tune_summary
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels.matmul_w4a16 import TILE, WeightType
+from hexloom.optimizer.kernels.ggml_layout import TILE, WeightType
 from hexloom.optimizer.schedule import write_whole
 from hexloom.optimizer.traces.importer import read_trace
 from hexloom.optimizer.tune.logged import chunks_of, read_log

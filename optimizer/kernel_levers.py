@@ -12,7 +12,7 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.groups import roomy_bytes
 from hexloom.optimizer.infeasibility import Lever
 from hexloom.optimizer.kernels import MatmulW4A16
-from hexloom.optimizer.kernels.matmul_w4a16 import TILE, Depth
+from hexloom.optimizer.kernels.ggml_layout import TILE, Depth
 from hexloom.optimizer.kernels.spec import workers_of
 from hexloom.optimizer.levers import MOST_OPS, SOLVE_S, makespan_of, number
 from hexloom.optimizer.lower import lower

@@ -18,7 +18,7 @@ from hexloom.hwmodels import cost
 from hexloom.optimizer.draft import Builder, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, through_l2
-from hexloom.optimizer.kernels.matmul_w4a16 import TILE
+from hexloom.optimizer.kernels.ggml_layout import TILE
 from hexloom.optimizer.kernels.regions import block_of
 from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name, workers_of
 from hexloom.optimizer.kernels.split import Part, add_parts, in_turn, shared_out

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field
 
-from hexloom.optimizer.kernels.matmul_w4a16 import TILE, Depth, Expansion, WeightType, ggml_chunks, sizes_of
+from hexloom.optimizer.kernels.ggml_layout import TILE, Depth, WeightType, fitting_chunks
+from hexloom.optimizer.kernels.matmul_w4a16 import Expansion, sizes_of
 from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ class MatmulId(KernelSpec):
         """Return the rows and columns of a chunk: the given ones, else those of today's tool."""
         if self.m_chunk is not None and self.n_chunk is not None:
             return self.m_chunk, self.n_chunk
-        chosen = ggml_chunks(max(self.rows), self.k, self.n, self.weight_type, machine.available_vtcm_bytes)
+        # ggml-hexagon chooses for each expert, by its padded rows, and converts its activations as they are gathered.
+        rows, available = -(-max(self.rows) // TILE) * TILE, machine.available_vtcm_bytes
+        chosen = fitting_chunks(rows, self.k, self.n, self.weight_type, available, 0, self.depth)
         chosen = chosen or (TILE, TILE)
         return self.m_chunk or chosen[0], self.n_chunk or chosen[1]
 

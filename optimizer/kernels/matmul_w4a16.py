@@ -20,8 +20,17 @@ from hexloom.hwmodels import cost
 from hexloom.optimizer.draft import Builder, ModeDraft, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import Transfers, hmx_job, hvx_gang, hvx_slice, marker, through_l2
+from hexloom.optimizer.kernels.ggml_layout import (
+    SCALES_BYTES,
+    TILE,
+    TILE_BYTES,
+    Depth,
+    WeightType,
+    fitting_chunks,
+    work_bytes,
+)
 from hexloom.optimizer.kernels.regions import block_of
-from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name, Spec, workers_of
+from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name, workers_of
 from hexloom.optimizer.kernels.split import Part, add_parts, in_turn, shared_out
 
 if TYPE_CHECKING:
@@ -30,25 +39,9 @@ if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.kernels.matmul_id import MatmulId
 
-WeightType = Literal["q4_0", "q8_0", "f16"]
-TILE = 32
-TILE_BYTES: dict[str, tuple[int, int]] = {"q4_0": (576, 640), "q8_0": (1088, 1152), "f16": (2048, 2048)}
-"""Bytes of a 32 x 32 weight tile in DDR and in VTCM (ggml-hexagon's tiled layouts)."""
 DEQUANTIZE = {"q4_0": "hvx_dequantize_q4_0", "q8_0": "hvx_dequantize_q8_0", "f16": "hvx_prepare_f16"}
-SCALES_BYTES = 2048
 ACTIVATION_ROWS, LEAST_ACTIVATION_ROWS = 8, 2
 """Rows of one activation transfer: more gain nothing, and ggml-hexagon never takes fewer."""
-
-
-class Depth(Spec):
-    """Buffers per edge of the pipeline: 1 serialises its two stages, 2 lets them overlap."""
-
-    raw: Count = 2
-    weights: Count = 2
-    output: Count = 2
-
-
-TODAY = Depth()
 
 
 class MatmulW4A16(KernelSpec):
@@ -92,7 +85,7 @@ class MatmulW4A16(KernelSpec):
         """Return the rows and columns of a chunk: the given ones, else those of today's tool."""
         if self.m_chunk is not None and self.n_chunk is not None:
             return self.m_chunk, self.n_chunk
-        chosen = ggml_chunks(self.m, self.k, self.n, self.weight_type, machine.available_vtcm_bytes)
+        chosen = fitting_chunks(self.m, self.k, self.n, self.weight_type, machine.available_vtcm_bytes)
         # Where no chunk fits, the smallest says how many bytes are short, and levers say what would help.
         chosen = chosen or (TILE, TILE)
         return self.m_chunk or chosen[0], self.n_chunk or chosen[1]
@@ -348,45 +341,3 @@ class Expansion:
             job = self.stages["matmul", c]
             self.loop += (*before, *job) if store_first else (*job, *before)
         self.loop += self.stages["store", chunks[-1]]
-
-
-def work_bytes(m_chunk: int, n_chunk: int, k: int, weight_type: WeightType, depth: Depth) -> int:
-    """Return the bytes of all raw, weight and output buffers."""
-    tiles = n_chunk // TILE * (k // TILE)
-    raw, weights, output = tiles * TILE_BYTES[weight_type][1], k * n_chunk * 2, m_chunk * n_chunk * 2
-    return depth.raw * raw + depth.weights * weights + depth.output * output
-
-
-def vtcm_bytes(m_chunk: int, n_chunk: int, k: int, weight_type: WeightType, threads: int, depth: Depth = TODAY) -> int:
-    """Return the bytes of ggml-hexagon's VTCM layout: scales, activations, and the larger of the two work areas.
-
-    Its own ``depth`` is two buffers per edge.
-    """
-    permanent = SCALES_BYTES + m_chunk * k * 2
-    compute = work_bytes(m_chunk, n_chunk, k, weight_type, depth)
-    staging = min(threads * 64 * k * 4, max(threads * 4 * k * 4, compute))
-    return permanent + max(compute, staging)
-
-
-def ggml_chunks(
-    m: int, k: int, n: int, weight_type: WeightType, available_bytes: int, threads: int = 8
-) -> tuple[int, int] | None:
-    """Return (m_chunk, n_chunk) as ggml-hexagon's parameter solver chooses them, or None when nothing fits.
-
-    It minimises ceil(M / mc) 3 N + ceil(N / nc) 2 M under capacity (ggml-org/ggml d99724f2, htp/matmul-ops.h).
-    """
-    rows = -(-m // TILE) * TILE
-    raw = k // TILE * TILE_BYTES[weight_type][1] // TILE
-    per_n = 2 * raw + 2 * 2 * k
-    best: tuple[int, int, int, int] | None = None
-    budget = available_bytes - 256
-    for n_chunk in range(min(n, budget // per_n // TILE * TILE), 0, -TILE):  # wider ones leave no room for a row
-        left = budget - n_chunk * per_n
-        m_chunk = min(rows, left // (2 * k + n_chunk * 4) // TILE * TILE)
-        if m_chunk <= 0 or vtcm_bytes(m_chunk, n_chunk, k, weight_type, threads) > available_bytes:
-            continue
-        blocks, chunks = -(-m // m_chunk), -(-n // n_chunk)
-        key = (blocks * 3 * n + chunks * 2 * m, -m_chunk * n_chunk, m_chunk, n_chunk)
-        if best is None or key[:2] < best[:2]:
-            best = key
-    return None if best is None else (best[2], best[3])

@@ -11,7 +11,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.hwmodels import cost
-from hexloom.optimizer.kernels.matmul_w4a16 import DEQUANTIZE, TILE, TILE_BYTES
+from hexloom.optimizer.kernels.ggml_layout import TILE, TILE_BYTES
+from hexloom.optimizer.kernels.matmul_w4a16 import DEQUANTIZE
 
 if TYPE_CHECKING:
     from hexloom.hwmodels import Machine

@@ -10,7 +10,7 @@ from hexloom.hwmodels.errors import did_you_mean
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Gemv, MatmulW4A16
 from hexloom.optimizer.kernels.engines import HMX, HVX
-from hexloom.optimizer.kernels.matmul_w4a16 import Depth
+from hexloom.optimizer.kernels.ggml_layout import Depth
 from hexloom.optimizer.kernels.rows import RowKernel
 from hexloom.optimizer.lower import loops_of, lower
 from hexloom.optimizer.solve import rule_named, solve

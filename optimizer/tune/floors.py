@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.hwmodels import cost
 from hexloom.optimizer.kernels.engines import handover_us
-from hexloom.optimizer.kernels.matmul_w4a16 import DEQUANTIZE, TILE, TILE_BYTES
+from hexloom.optimizer.kernels.ggml_layout import TILE, TILE_BYTES
+from hexloom.optimizer.kernels.matmul_w4a16 import DEQUANTIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from hexloom.optimizer.kernels.matmul_w4a16 import TILE, ggml_chunks, vtcm_bytes
+from hexloom.optimizer.kernels.ggml_layout import TILE, ggml_chunks, vtcm_bytes
 from hexloom.optimizer.traces.floors import task_of
 from hexloom.optimizer.traces.summary import nanoseconds
 from hexloom.optimizer.tune.parameters import Shape
@@ -91,7 +91,10 @@ def chunks_of(shape: Shape, n_bytes: int | None, machine: Machine, threads: int)
     rows = -(-shape.m // TILE) * TILE
 
     def takes(m_chunk: int, n_chunk: int) -> bool:
-        return vtcm_bytes(m_chunk, n_chunk, shape.k, shape.weight_type, threads) == n_bytes
+        # Activations are converted by all workers, by half of them where that does not fit, and so on.
+        converting = {threads >> k for k in range(threads.bit_length())}
+        sizes = {vtcm_bytes(m_chunk, n_chunk, shape.k, shape.weight_type, t) for t in converting}
+        return n_bytes in sizes
 
     chosen = ggml_chunks(*shape, machine.available_vtcm_bytes, threads)
     if chosen is not None and takes(*chosen):

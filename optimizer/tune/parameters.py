@@ -5,14 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from hexloom.optimizer.kernels.matmul_w4a16 import (
-    TILE,
-    Depth,
-    MatmulW4A16,
-    WeightType,
-    ggml_chunks,
-    vtcm_bytes,
-)
+from hexloom.optimizer.kernels.ggml_layout import TILE, Depth, WeightType, ggml_chunks, vtcm_bytes
+from hexloom.optimizer.kernels.matmul_w4a16 import MatmulW4A16
 from hexloom.optimizer.kernels.spec import Count, Spec
 from hexloom.optimizer.workload import Workload
 
@@ -82,7 +76,7 @@ def workload_of(shape: Shape, machine: Machine, chosen: Parameters, *, fixed_own
 
 def todays(shape: Shape, machine: Machine, threads: int) -> Parameters | None:
     """Return what ggml-hexagon chooses, or None where nothing fits."""
-    chunks = ggml_chunks(*shape, machine.available_vtcm_bytes)
+    chunks = ggml_chunks(*shape, machine.available_vtcm_bytes, threads)
     return None if chunks is None else Parameters(m_chunk=chunks[0], n_chunk=chunks[1], threads=threads)
 
 

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field
 
 from hexloom.formulations.problem import Frozen
-from hexloom.optimizer.kernels.matmul_w4a16 import WeightType
+from hexloom.optimizer.kernels.ggml_layout import WeightType
 from hexloom.optimizer.tune.parameters import Parameters
 
 Lever = Literal["existing", "chunks", "load_parts", "slices", "order", "all"]

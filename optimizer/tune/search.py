@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.hwmodels import Machine, cost, format_bytes, load_hw
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels.matmul_w4a16 import TILE
+from hexloom.optimizer.kernels.ggml_layout import TILE
 from hexloom.optimizer.lower import lower
 from hexloom.optimizer.solve import rule_named
 from hexloom.optimizer.tune.parameters import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexloom.optimizer.infeasibility import Infeasibility
-    from hexloom.optimizer.kernels.matmul_w4a16 import WeightType
+    from hexloom.optimizer.kernels.ggml_layout import WeightType
     from hexloom.optimizer.solve import Result
     from hexloom.optimizer.tune.floors import Floor
     from hexloom.optimizer.tune.report import Lever

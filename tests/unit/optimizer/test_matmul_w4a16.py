@@ -13,7 +13,7 @@ from hexloom.hwmodels import load_hw
 from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import MatmulW4A16
-from hexloom.optimizer.kernels.matmul_w4a16 import ggml_chunks, vtcm_bytes
+from hexloom.optimizer.kernels.ggml_layout import ggml_chunks, vtcm_bytes
 from hexloom.optimizer.lower import lower
 from hexloom.optimizer.workload import Workload
 

@@ -15,7 +15,7 @@ from hexloom import TuneResult, load_hw, tune, tune_command
 from hexloom.cli import main
 from hexloom.emit.parameters import parameters_header, tune_summary
 from hexloom.optimizer.errors import InvalidInputError
-from hexloom.optimizer.kernels.matmul_w4a16 import Depth, vtcm_bytes
+from hexloom.optimizer.kernels.ggml_layout import Depth, vtcm_bytes
 from hexloom.optimizer.tune import search
 from hexloom.optimizer.tune.logged import chunks_of
 from hexloom.optimizer.tune.parameters import Parameters, Shape, grid_of, in_words, todays
