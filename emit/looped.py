@@ -8,7 +8,6 @@ lap or behind the loop the count grows with the laps.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from math import gcd, lcm
@@ -23,7 +22,7 @@ from hexloom.emit.rows import Advance, Await, Body, Entry, Event, Header, Loop, 
 from hexloom.emit.tables import ACTIONS, ENGINE_KINDS, kind_of, target_arch
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.periodic.check_bounds import ONCE
-from hexloom.optimizer.schedule import schedule_hash
+from hexloom.optimizer.periodic.schedule import periodic_hash
 
 if TYPE_CHECKING:
     from hexloom.emit.fold import Key
@@ -99,7 +98,7 @@ class _Build(Classes):
                 buffer_count=len(buffers),
                 binding_count=len(bindings),
                 vtcm_bytes=bindings[0].bytes,
-                schedule_hash=schedule_hash(self.folded.schedule, json.dumps(self.periodic.trips)),
+                schedule_hash=periodic_hash(self.periodic),
                 loop_count=len(loops),
                 body_count=len(bodies),
                 parameter_count=len(parameters),

@@ -16,6 +16,7 @@ from hexloom.emit.comparison_table import comparison_table
 from hexloom.emit.trace_table import trace_table
 from hexloom.hwmodels import MachineFileError, load_hw
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.schedule import write_whole
 from hexloom.optimizer.traces.compare import compare
 from hexloom.optimizer.traces.floors import Floors, task_of
@@ -23,7 +24,7 @@ from hexloom.optimizer.traces.importer import Format, read_trace
 from hexloom.optimizer.traces.numbers import decimal, scaled
 from hexloom.optimizer.traces.summary import summarize
 from hexloom.optimizer.tune.search import tune
-from hexloom.schedules import load_schedule
+from hexloom.schedules import load_any_schedule
 from hexloom.talk import CHECK_FAILED, DONE, check_folder, say, seconds, tell
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def compare_command(
     limit_s = None if tuned is None else seconds(tuned, "--tune")
     if out is not None:
         check_folder(out)
-    schedule = load_schedule(files[0]) if len(files) == 2 else None
+    schedule = load_any_schedule(files[0]) if len(files) == 2 else None
     trace = _trace(files[-1], form, unit, partial=partial, quiet=quiet)
     if not len(trace) and not trace.totals:
         raise InvalidInputError(f"{files[-1]}: there is no event in it, so it says nothing; record the run again")
@@ -87,6 +88,8 @@ def compare_command(
         trace.khz = _khz(mhz, trace)
     if schedule is None:
         return _alone(trace, str(files[-1]), hw, top, limit_s, as_json=as_json)
+    if isinstance(schedule, PeriodicSchedule) and not quiet:
+        say("the schedule is of loops: the run is held against the iterations that it has written down", DONE)
     return _held_against(schedule, trace, str(files[-1]), hw, limit, out, as_json=as_json)
 
 
@@ -108,7 +111,7 @@ def _khz(text: str, trace: Trace) -> int:
 
 
 def _held_against(
-    schedule: Schedule,
+    schedule: Schedule | PeriodicSchedule,
     trace: Trace,
     source: str,
     hw: str | None,
@@ -119,9 +122,10 @@ def _held_against(
 ) -> int:
     """Print how a run differs from its schedule."""
     found = compare(schedule, trace, machine=_machine(schedule, hw))
+    written = schedule.written if isinstance(schedule, PeriodicSchedule) else schedule
     files = []
     if out is not None:
-        for name, text in (("comparison.json", found.to_json()), ("comparison.svg", comparison_svg(schedule, found))):
+        for name, text in (("comparison.json", found.to_json()), ("comparison.svg", comparison_svg(written, found))):
             write_whole(out / name, text)
             files.append(out / name)
     if as_json:
@@ -137,7 +141,7 @@ def _held_against(
     return DONE
 
 
-def _machine(schedule: Schedule, hw: str | None) -> Machine | None:
+def _machine(schedule: Schedule | PeriodicSchedule, hw: str | None) -> Machine | None:
     """Return the machine of a schedule: the named one, else the shipped one that it was made for, unchanged."""
     if hw is not None:
         return load_hw(hw)

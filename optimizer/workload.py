@@ -47,7 +47,7 @@ READERS = {
     "workload": "`hexloom solve` reads it",
     "problem": "`hexloom solve` reads it",
     "schedule": "`hexloom check` reads it",
-    "periodic_schedule": "`hexloom check`, `emit` and `run` read it",
+    "periodic_schedule": "`hexloom check`, `emit`, `run`, `report` and `compare` read it",
     "pipeline": "`hexloom check` reads it",
     "machine": "give it as --hw",
     "qos": "`hexloom qos` reads it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from typing import Literal, Self
 
@@ -10,7 +11,7 @@ from pydantic import ConfigDict, Field
 from hexloom.formulations.mode import Text
 from hexloom.formulations.problem import Frozen, Rule
 from hexloom.formulations.ticks import Ticks
-from hexloom.optimizer.schedule import BoundRow, Schedule
+from hexloom.optimizer.schedule import BoundRow, Schedule, schedule_hash
 
 WRITTEN, RECURRENCE = "written", "recurrence"
 """Names of bounds: the written schedule's own, where nothing is left out of it, and what waiting for others takes."""
@@ -90,3 +91,8 @@ class PeriodicSchedule(Frozen):
     def from_json(cls, text: str) -> Self:
         """Read a schedule file; raises pydantic.ValidationError when it is not one."""
         return cls.model_validate_json(text)
+
+
+def periodic_hash(schedule: PeriodicSchedule) -> int:
+    """Return what `schedule_hash` is for single ops: the hash of what is written down, and of all trips."""
+    return schedule_hash(schedule.written, json.dumps(schedule.trips))

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.ticks import whole
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.simulate import OpTimes
 from hexloom.optimizer.traces.bubbles import Bubbles
 from hexloom.optimizer.traces.comparison import (
@@ -41,14 +42,16 @@ MOST_STAGES_REPLAYED = 64
 Times = OpTimes["Moment"]
 
 
-def compare(schedule: Schedule, trace: Trace, *, machine: Machine | None = None, khz: int | None = None) -> Comparison:
+def compare(
+    schedule: Schedule | PeriodicSchedule, trace: Trace, *, machine: Machine | None = None, khz: int | None = None
+) -> Comparison:
     """Return how a measured run of ``schedule`` differs from its prediction.
 
     Parameters
     ----------
     schedule, trace
         What was predicted and what was measured; the trace names its events like the ops, or like their stages in the
-        order of the plan.
+        order of the plan. Of a schedule of loops, the iterations that it has written down are held against the run.
     machine
         The machine file behind the prediction, to tell its clock from the model's errors.
     khz
@@ -59,12 +62,15 @@ def compare(schedule: Schedule, trace: Trace, *, machine: Machine | None = None,
     InvalidInputError
         If no op of the schedule is in the trace, or its clock is unknown.
     """
-    return _Comparer(schedule, trace, machine, khz).result()
+    written = schedule.written if isinstance(schedule, PeriodicSchedule) else schedule
+    return _Comparer(written, trace, machine, khz, of_another(schedule, trace)).result()
 
 
 class _Comparer:
-    def __init__(self, schedule: Schedule, trace: Trace, machine: Machine | None, khz: int | None) -> None:
-        self.schedule, self.trace = schedule, trace
+    def __init__(
+        self, schedule: Schedule, trace: Trace, machine: Machine | None, khz: int | None, other_plan: str | None
+    ) -> None:
+        self.schedule, self.trace, self.other_plan = schedule, trace, other_plan
         self.problem, self.modes = schedule.problem, modes_of(schedule)
         self.predicted: dict[str, Times] = {
             r.op: OpTimes(r.start, r.end, r.transfer_start, r.done, r.wait_start, r.observed) for r in schedule.rows
@@ -101,7 +107,7 @@ class _Comparer:
             machine_mhz=None if self.machine_mhz is None else float(self.machine_mhz),
             clock_text=self._clock(),
             clocks=self._clocks(),
-            other_plan=of_another(schedule, self.trace),
+            other_plan=self.other_plan,
             matching=Matching(
                 ops=len(self.problem.ops),
                 by_name=self.matched.by_name,

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule, periodic_hash
 from hexloom.optimizer.schedule import schedule_hash
 from hexloom.optimizer.simulate import OpTimes
 from hexloom.optimizer.traces.domains import offsets
@@ -123,10 +124,11 @@ def _offsets(schedule: Schedule, trace: Trace, index: dict[str, int]) -> dict[Do
     return offsets(dict.fromkeys(trace.domains.values()), runs.values(), whole)
 
 
-def of_another(schedule: Schedule, trace: Trace) -> str | None:
+def of_another(schedule: Schedule | PeriodicSchedule, trace: Trace) -> str | None:
     """Return in one line that a trace says it is of another plan than ``schedule``; None where it does not."""
     said = trace.meta.get("schedule_hash", UNKNOWN_HASH)
-    mine = f"{schedule_hash(schedule):016x}"
+    own = periodic_hash(schedule) if isinstance(schedule, PeriodicSchedule) else schedule_hash(schedule)
+    mine = f"{own:016x}"
     if said in (mine, UNKNOWN_HASH):
         return None
     return (

@@ -6,8 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from measured import rerun, written
 
 from hexloom.cli import main
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule, periodic_hash
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,3 +55,26 @@ def test_bytes_reserved_around_one_op_are_no_part_of_a_loop(tmp_path: Path, caps
     assert "bytes are reserved until or from one op, which is none of a body; use --formulation flat" in (
         capsys.readouterr().err
     )
+
+
+def test_a_run_of_loops_is_held_against_what_is_written_down(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert solved(tmp_path / "w.yaml", loop(), "--formulation", "periodic", "-o", str(tmp_path)) == 0
+    source, trace = tmp_path / "schedule.json", tmp_path / "run.json"
+    loops = PeriodicSchedule.model_validate_json(source.read_text())
+    run = json.loads(written(loops.written, [rerun(loops.written)]))
+    for name, code in ((f"{periodic_hash(loops):016x}", False), ("0123456789abcdef", True)):
+        trace.write_text(json.dumps({**run, "schedule_hash": name}))
+        capsys.readouterr()
+        assert main(["compare", str(source), str(trace), "--fail-above", "0.1%", "--json"]) == 0
+        out, err = capsys.readouterr()
+        found = json.loads(out)
+        assert found["matching"]["by_name"] == found["matching"]["ops"] == len(loops.written.problem.ops)
+        assert (found["other_plan"] is not None) == code
+        assert err == (
+            "hexloom: the schedule is of loops: the run is held against the iterations that it has written down\n"
+        )
+    assert main(["compare", str(source), str(trace), "-q", "-o", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "comparison.svg").exists()
+    assert capsys.readouterr().err == ""
