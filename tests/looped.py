@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from hexloom.emit.chosen import least_laps
 from hexloom.emit.job import plain_tables
 from hexloom.emit.looped import make_looped_tables
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.periodic import solve
 from hexloom.optimizer.periodic.roll import NotALoopError
 from hexloom.optimizer.periodic.solve import FEW, reduced_of, schedule_of
 from hexloom.optimizer.periodic.trial import Source
@@ -98,13 +100,19 @@ def shown(periodic: PeriodicSchedule, tables: Tables) -> list[tuple[tuple[int, .
     return found
 
 
-def random_loops(seed: int, most_tasks: int = 2) -> tuple[PeriodicSchedule, Tables] | None:
-    """Return a random periodic schedule and its tables; None where its tasks are no loops of such tables."""
-    try:
-        periodic = periodic_of(random_workload(seed, most_tasks), 0.05)
-        return periodic, make_looped_tables(periodic)
-    except (NotALoopError, InvalidInputError):
-        return None
+def random_loops(
+    seed: int, most_tasks: int = 2, runs: int = solve.FIRST_RUNS
+) -> tuple[PeriodicSchedule, Tables] | None:
+    """Return a random periodic schedule and its tables; None where its tasks are no loops of such tables.
+
+    At first ``runs`` of every body are looked at: fewer make plans that are small enough to be explored.
+    """
+    with mock.patch.multiple(solve, FIRST_RUNS=runs, FEWEST_RUNS=min(runs, solve.FEWEST_RUNS)):
+        try:
+            periodic = periodic_of(random_workload(seed, most_tasks), 0.05)
+            return periodic, make_looped_tables(periodic)
+        except (NotALoopError, InvalidInputError):
+            return None
 
 
 def random_workload(seed: int, most_tasks: int = 2) -> Workload:

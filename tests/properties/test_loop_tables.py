@@ -133,19 +133,6 @@ def breaks_without_any_wait(periodic: PeriodicSchedule, tables: Tables) -> int |
     return len(tables.waits)
 
 
-@pytest.mark.slow
-def test_no_timing_breaks_random_loops() -> None:
-    waits = loops = 0
-    for seed in range(100, 116):
-        made = random_loops(seed)
-        if made is None or len(made[0].written.problem.ops) > 70:
-            continue
-        explored = breaks_without_any_wait(*made)
-        waits += explored or 0
-        loops += explored is not None
-    assert loops >= 4 and waits > 20
-
-
 def test_the_size_does_not_depend_on_the_trip_count() -> None:
     periodic, tables = looped("stream")
     sizes = []
