@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from hexloom.emit.ctext import EXTERNAL, INTERNAL, CText, Names, braced, comment, identifier, unsigned
 from hexloom.emit.descriptors import with_descriptors
 from hexloom.emit.looped import make_looped_tables
-from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, NONE
+from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, LAPS, NONE, TRIPS
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 
 if TYPE_CHECKING:
     from hexloom.emit.records import Record
-    from hexloom.emit.rows import Tables
+    from hexloom.emit.rows import Parameter, Tables
     from hexloom.optimizer.schedule import Schedule
 
 SHARED_HEADER, SELFTEST_HEADER = "hexloom_tables.h", "hexloom_selftest.h"
@@ -27,6 +27,7 @@ INSIDE = frozenset({"loops", "bodies", "parameters", "descriptors", "advances"})
 
 LONGEST_STEM = EXTERNAL - len("_operands")
 QUEUE_KINDS = {1: "hmx", 2: "hvx", 4: "other", 5: "detached"}
+PARAMETER_KINDS = {LAPS: "laps", TRIPS: "trips"}
 TASK_KINDS = {1: "hmx", 2: "hvx", 3: "dma", 4: "other"}
 
 
@@ -207,6 +208,8 @@ class CTables:
         }
         if tables.tensors:
             data["tensors"] = list(tables.tensors)
+        if tables.parameters:
+            data["parameters"] = [self._parameter(p) for p in tables.parameters]
         if tables.loops:
             data["loops"] = [self._loop(k) for k in range(len(tables.loops))]
         return json.dumps(data, indent=1) + "\n"
@@ -222,6 +225,14 @@ class CTables:
             "iterations": {group: a.iterations for group, a in zip(groups, advances, strict=True) if a.iterations},
             "first_task": loop.first_task,
             "tasks": loop.task_count,
+        }
+
+    def _parameter(self, parameter: Parameter) -> dict[str, Any]:
+        """Return what a parameter is about, and the range that the plan is proven for."""
+        kind = PARAMETER_KINDS[parameter.kind]
+        about = self.tables.groups[parameter.where] if parameter.kind == TRIPS else parameter.where
+        return {"kind": kind, "of": about} | {
+            name: getattr(parameter, name) for name in ("least", "most", "step", "usual")
         }
 
     def _trips(self) -> str:

@@ -58,7 +58,7 @@ def _before(problem: Problem, tables: Tables) -> list[int]:
         known[op] = 0
         for earlier in problem.predecessors[op]:
             known[op] |= known[earlier] | task_of.get(earlier, 0)
-    return [known[task.op] for task in tables.tasks]
+    return [known.get(task.op, 0) for task in tables.tasks]  # what is left out is no op
 
 
 def _stripes(tables: Tables) -> list[_Stripes]:

@@ -117,8 +117,8 @@ def run_on_hexagon(
     records = runs * max((2 * queue.entry_count for queue in job.plain.queues), default=0)
     values = {"RECORDS": records, "RUNS": runs, "SEED": seed + 1, "TIMEOUT_MS": timeout_ms * SLOWER}
     defines = [f"-DHEXLOOM_{name}={value}" for name, value in values.items()]
-    if job.laps:
-        defines.append("-DHEXLOOM_PARAMETERS=" + ",".join(map(str, job.laps)))
+    if job.parameters:
+        defines.append("-DHEXLOOM_PARAMETERS=" + ",".join(f"{value}u" for value in job.parameters))
     sources = [*RUNTIME, *PROGRAM]
     call([clang, *FLAGS, f"-mcpu=hexagon{arch}", *defines, *sources, "-o", "device"], folder, "clang failed")
     said = json.loads(call([emulator, "-cpu", arch, "./device"], folder, "the emulated program failed", (0, 1)))

@@ -19,6 +19,7 @@ from hexloom.emit.buffer_map import buffer_map
 from hexloom.emit.c_tables import QUEUE_KINDS, SELFTEST_HEADER, SHARED_HEADER
 from hexloom.emit.files import write_tables
 from hexloom.emit.flow import flow_words
+from hexloom.emit.records import NONE
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.measured import Measured, MeasuredRecord, MeasuredWorker
 
@@ -68,7 +69,7 @@ class HostRun:
     def of(cls, job: Job, said: dict[str, Any], measured: Measured, wrong: Sequence[str]) -> HostRun:
         """Put together what a program said and measured, with the names that ``job`` knows."""
         # What happened to a task of a loop is said of its first lap: the status does not know which one it was.
-        ops = tuple(job.problem.ops[task.op].name for task in job.plain.tasks)
+        ops = tuple("" if task.op == NONE else job.problem.ops[task.op].name for task in job.plain.tasks)
         buffers = tuple(row.buffer.name for row in buffer_map(job.problem).rows)
         return cls(said, measured, ops, buffers, tuple(wrong))
 
@@ -198,9 +199,9 @@ def run_on_host(
 def _work(job: Job, numbers: Numbers | None, folder: Path) -> dict[str, object]:
     """Write down what the kernels do; return the arguments that say so."""
     loops: dict[str, object] = {}
-    if job.laps:
+    if job.parameters:
         (folder / "plain.bin").write_bytes(job.plain.to_bytes())
-        loops = {"plain": "plain.bin", "parameters": ",".join(map(str, job.laps))}
+        loops = {"plain": "plain.bin", "parameters": ",".join(map(str, job.parameters))}
     if numbers is None:
         (folder / "flow.bin").write_bytes(flow_words(job.problem, job.plain))
         return {"flow": "flow.bin", **loops}

@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hexloom.emit import records
 from hexloom.emit.buffer_map import buffer_map
+from hexloom.emit.chosen import (
+    advances_of,
+    check_laps,
+    laps_for_trips,
+    least_laps,
+    parameters_for,
+)
 from hexloom.emit.looped import make_looped_tables
+from hexloom.emit.records import NONE, TASK_REPEATED
 from hexloom.emit.tables import buffer_row, make_tables
-from hexloom.emit.written_out import check_laps, least_laps, written_out
+from hexloom.emit.written_out import written_out
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.periodic.check import labels_of, parts_of
 from hexloom.optimizer.periodic.check_bounds import ONCE
@@ -16,7 +25,7 @@ from hexloom.optimizer.periodic.solve import FEW
 from hexloom.optimizer.periodic.trial import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hexloom.emit.rows import Operand, Tables
     from hexloom.formulations.problem import Problem
@@ -28,16 +37,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """``tables`` of ``source``; ``plain`` are those with all ``laps`` written out, whose tasks are ops of ``problem``.
+    """``tables`` of ``source``; ``plain`` are those with all laps written out, whose tasks are ops of ``problem``.
 
-    ``workload`` is the one that comes to ``problem``, where it is known.
+    ``parameters`` are given when the tables are bound. ``workload`` is the one that comes to ``problem``, where it is
+    known.
     """
 
     source: Schedule | PeriodicSchedule
     problem: Problem
     tables: Tables
     plain: Tables
-    laps: tuple[int, ...] = ()
+    parameters: tuple[int, ...] = ()
     workload: Workload | None = None
 
 
@@ -72,7 +82,7 @@ def laps_for(periodic: PeriodicSchedule, tables: Tables, times: Sequence[int]) -
             every = "" if stretch.period == 1 else f", {stretch.period} apart"
             raise InvalidInputError(f"stretch {k}: {runs} runs; the plan is proven for {written} and more{every}")
         group = next(g for g, name in enumerate(tables.groups) if stretch.times.get(name))
-        advance = tables.advances[len(laps) * len(tables.groups) + group].iterations
+        advance = advances_of(tables, group)[len(laps)]
         laps.append(least[len(laps)] + (runs - written) * stretch.times[tables.groups[group]] // advance)
     check_laps(tables, laps)
     return tuple(laps)
@@ -83,8 +93,12 @@ def looped_job(
     times: Sequence[int] | None = None,
     workload: Workload | None = None,
     machine: Machine | None = None,
+    *,
+    trips: Mapping[str, int] | None = None,
 ) -> Job:
     """Return the run of a periodic schedule in which every stretch runs so many ``times``; default: those written down.
+
+    ``trips`` are, instead, iterations of tasks: any number of them, and of tasks that are not named as many as usual.
 
     Raises
     ------
@@ -93,17 +107,24 @@ def looped_job(
     """
     tables = make_looped_tables(periodic)
     least = least_laps(tables)
-    laps = least if times is None else laps_for(periodic, tables, times)
+    given: dict[str, int] = {}
+    if trips is not None:
+        usual = {tables.groups[p.where]: p.usual for p in tables.parameters if p.kind == records.TRIPS}
+        laps, given = laps_for_trips(tables, trips), usual | dict(trips)
+        if 0 in given.values():
+            raise InvalidInputError("a run checks at least one iteration of every task; give 1 or more")
+    else:
+        laps = least if times is None else laps_for(periodic, tables, times)
     cut = None
-    if workload is None and laps != least:
+    if workload is None and (laps != least or given):
         raise InvalidInputError("runs other than those written down need the workload; give it with --workload")
     problem = periodic.written.problem
     if workload is not None and machine is not None:
         source = Source(workload, machine, periodic.contention, FEW)
-        trips = trips_of(periodic, tables, laps)
-        problem, cut = source.problem(trips), source.cut(trips)
-    plain = plain_tables(periodic, tables, laps, problem)
-    return Job(periodic, problem, tables, plain, laps, cut)
+        iterations = trips_of(periodic, tables, laps) | given
+        problem, cut = source.problem(iterations), source.cut(iterations)
+    plain = plain_tables(periodic, tables, laps, problem, given)
+    return Job(periodic, problem, tables, plain, parameters_for(tables, laps, given), cut)
 
 
 def trips_of(periodic: PeriodicSchedule, tables: Tables, laps: Sequence[int]) -> dict[str, int]:
@@ -112,16 +133,23 @@ def trips_of(periodic: PeriodicSchedule, tables: Tables, laps: Sequence[int]) ->
         task: n - sum(stretch.left_out * stretch.times.get(task, 0) for stretch in periodic.stretches)
         for task, n in periodic.trips.items()
     }
-    for k, (count, least) in enumerate(zip(laps, least_laps(tables), strict=True)):
-        for g, group in enumerate(tables.groups):
-            if group in trips:
-                advance = tables.advances[k * len(tables.groups) + g].iterations
-                trips[group] += advance * (count - least)
+    more = [count - least for count, least in zip(laps, least_laps(tables), strict=True)]
+    for g, group in enumerate(tables.groups):
+        if group in trips:
+            trips[group] += sum(n * count for n, count in zip(advances_of(tables, g), more, strict=True))
     return trips
 
 
-def plain_tables(periodic: PeriodicSchedule, tables: Tables, laps: Sequence[int], problem: Problem) -> Tables:
+def plain_tables(
+    periodic: PeriodicSchedule,
+    tables: Tables,
+    laps: Sequence[int],
+    problem: Problem,
+    trips: Mapping[str, int] | None = None,
+) -> Tables:
     """Return the tables with all laps written out, in terms of the ops and buffers of ``problem``.
+
+    Of groups with so many ``trips`` the tasks of later iterations are no op, and have no operands.
 
     Raises
     ------
@@ -129,6 +157,7 @@ def plain_tables(periodic: PeriodicSchedule, tables: Tables, laps: Sequence[int]
         ``problem`` has other ops, or two of them do not agree where one of its buffers lies.
     """
     out = written_out(tables, laps)
+    limits = {tables.groups.index(task): count for task, count in (trips or {}).items()}
     parts = parts_of(periodic) or {}
     old = labels_of(periodic.written.problem, parts)
     names = [old[op.name] for op in periodic.written.problem.ops]
@@ -138,6 +167,9 @@ def plain_tables(periodic: PeriodicSchedule, tables: Tables, laps: Sequence[int]
     operands: list[Operand] = []
     tasks = []
     for task in out.tasks:
+        if task.flags & TASK_REPEATED and task.iteration >= limits.get(task.group, NONE):
+            tasks.append(replace(task, op=NONE, first_operand=len(operands), operand_count=0))
+            continue
         stage = names[task.op]
         op = number.get(stage if stage[3] == ONCE else (*stage[:3], task.iteration))
         mine = out.operands[task.first_operand : task.first_operand + task.operand_count]
@@ -146,7 +178,7 @@ def plain_tables(periodic: PeriodicSchedule, tables: Tables, laps: Sequence[int]
             raise InvalidInputError(
                 f"the workload is another one: it has no op like iteration {task.iteration} of {stage}"
             )
-        tasks.append(replace(task, op=op))
+        tasks.append(replace(task, op=op, first_operand=len(operands)))
         for row, operand in zip(used, mine, strict=True):
             made = replace(operand, buffer=row)
             if places.setdefault(row, made) != made:
@@ -164,4 +196,5 @@ def plain_tables(periodic: PeriodicSchedule, tables: Tables, laps: Sequence[int]
         buffers=buffers,
         buffer_names=tuple(row.buffer.name for row in rows.rows),
     )
-    return replace(made_of, header=replace(made_of.header, buffer_count=len(buffers))).sealed()
+    counts = {"buffer_count": len(buffers), "operand_count": len(operands)}
+    return replace(made_of, header=replace(made_of.header, **counts)).sealed()

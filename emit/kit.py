@@ -11,14 +11,14 @@ from hexloom.emit.c_tables import tables_of
 from hexloom.emit.ctext import INTERNAL, CText, Names, comment
 from hexloom.emit.files import write_emission
 from hexloom.emit.host import RUNTIME, write_runtime
-from hexloom.emit.records import DMA, OPERAND_RING, TASK_ASYNC
+from hexloom.emit.records import DMA, OPERAND_RING, TASK_ASYNC, TRIPS
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.schedule import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hexloom.emit.rows import Tables
+    from hexloom.emit.rows import Parameter, Tables
     from hexloom.optimizer.schedule import Schedule
 
 
@@ -215,17 +215,26 @@ endif()
 """
 
 
+def _about(tables: Tables, parameter: Parameter) -> str:
+    """Return what a parameter says, in words."""
+    if parameter.kind == TRIPS:
+        return f"iterations of `{tables.groups[parameter.where]}`"
+    return f"laps of loop {parameter.where}"
+
+
 def _laps(tables: Tables, stem: str) -> str:
     """Return which parameters the tables have; nothing where they have none."""
     if not tables.loops:
         return ""
     rows = "\n".join(
-        f"| {k} | laps of loop {p.where} | {p.least} | {p.most} | {p.step} | {p.usual} |"
+        f"| {k} | {_about(tables, p)} | {p.least} | {p.most} | {p.step} | {p.usual} |"
         for k, p in enumerate(tables.parameters)
     )
     return f"""The tables have loops. How many laps they make may be given when they are bound (`parameters` of a
 `hexloom_setup`), from the least to the most and so many apart; `{stem}.json` says how many iterations of which task a
-lap has. Without it they are as usual. A kernel is told its `iteration` and `tile`.
+lap has. Without it they are as usual. A kernel is told its `iteration` and `tile`. Of the iterations that the laps make
+only so many do something as a task has iterations; give 0xFFFFFFFF for all of them. `hexloom_fit()` finds laps and
+iterations for what a call needs.
 
 | parameter | what | least | most | apart | usual |
 |---|---|---|---|---|---|

@@ -20,6 +20,7 @@ from hexloom.emit.places import Places
 from hexloom.emit.records import NONE
 from hexloom.emit.rows import Advance, Await, Body, Entry, Event, Header, Loop, Operand, Parameter, Queue, Tables, Task
 from hexloom.emit.tables import ACTIONS, ENGINE_KINDS, kind_of, target_arch
+from hexloom.emit.trips import tasks_to_cut
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.periodic.check_bounds import ONCE
 from hexloom.optimizer.periodic.schedule import periodic_hash
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 
 MOST_TRIGGERS = 2**31 - 1
-MOST_ITERATIONS = 2**32 - 1
+MOST_ITERATIONS = 2**32 - 2
 
 
 @dataclass
@@ -71,6 +72,8 @@ class _Build(Classes):
         self.groups = tuple(dict.fromkeys(op.task for op in ops))
         self.stages = tuple(dict.fromkeys((op.task, op.stage) for op in ops))
         self.places = Places(self.folded, self.kept)
+        cut = tasks_to_cut(self.problem, self.folded.labels)
+        self.to_cut = [g for g, group in enumerate(self.groups) if group in cut and self._runs_in_laps(group)]
 
     def tables(self) -> Tables:
         events, kinds = self._events()
@@ -83,7 +86,8 @@ class _Build(Classes):
         queues, entries, bodies = self._queues()
         buffers, bindings = self.places.buffers, self.places.bindings
         loops = self._loops(kinds, len(events))
-        parameters = tuple(self._parameter(k, kinds, events) for k in range(len(self.windows)))
+        laps = [self._parameter(k, kinds, events) for k in range(len(self.windows))]
+        parameters = (*laps, *(self._trips(group, laps) for group in self.to_cut))
         waits = tuple(wait for mine in waits_of for wait in mine)
         advances = tuple(Advance(self.advance(k, group)) for k in range(len(self.windows)) for group in self.groups)
         tables = Tables(
@@ -227,6 +231,8 @@ class _Build(Classes):
             flags = records.TASK_ASYNC if self.orders.late[i] else 0
             if of is not None and event != NONE and self.slices[i] > 1:
                 flags |= records.TASK_APART
+            if group_of[op.task] in self.to_cut and self.folded.labels[i][3] != ONCE:
+                flags |= records.TASK_REPEATED
             step = 0 if key is None else self._tile_step(key)
             iteration = self.iteration(i)
             label = self.folded.labels[i]
@@ -328,6 +334,16 @@ class _Build(Classes):
                 f"every {step} more up to {most}"
             )
         return Parameter(records.LAPS, loop, window.count, most - (most - window.count) % step, step, usual)
+
+    def _runs_in_laps(self, group: str) -> bool:
+        return any(self.advance(k, group) for k in range(len(self.windows)))
+
+    def _trips(self, group: int, laps: list[Parameter]) -> Parameter:
+        """Return the iterations of a group: none, or as many as laps make; in the usual ones as many as asked for."""
+        name = self.groups[group]
+        written = 1 + max(label[3] for label in self.folded.labels if label[0] == name)
+        most = written + sum(self.advance(k, name) * (p.most - p.least) for k, p in enumerate(laps))
+        return Parameter(records.TRIPS, group, 0, most, 1, self.periodic.trips[name])
 
     def _laps_apart(self, loop: int) -> int:
         """Return after how many laps more everything behind the loop is where it was."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexloom.emit.quantized import TYPES, random_tiles, tiles_to_matrix
+from hexloom.emit.records import NONE
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.explicit import Explicit
@@ -182,6 +183,8 @@ class _Build:
 
     def _row(self, task: Task, found: dict[tuple[str, str], list[int]]) -> list[int]:
         """Return the words of a task, with roles of buffers replaced by numbers of operands."""
+        if task.op == NONE:  # left out
+            return [NOTHING] * WORDS
         op = self.problem.ops[task.op]
         key = (op.task, op.name.removeprefix(f"{op.task}/"))
         words = found.get(key)

@@ -37,8 +37,11 @@ TASK_APART = 2
 OPERAND_RING = 1
 """The operand has several places, one after the other iteration by iteration."""
 
-LAPS = 1
-"""A parameter that says how often a loop runs."""
+TASK_REPEATED = 4
+"""One of every iteration of its group, which may be left out."""
+
+LAPS, TRIPS = 1, 2
+"""Kinds of parameters: how often a loop runs, and how many iterations of a group are not left out."""
 
 TO_OPERAND, FROM_OPERAND, CLEAN, INVALIDATE = 1, 2, 3, 4
 """Kinds of descriptors."""

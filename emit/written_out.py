@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.emit import records
+from hexloom.emit.chosen import iteration_of
 from hexloom.emit.records import NONE
 from hexloom.emit.rows import Await, Entry, Event, Operand, Queue, Tables, Task
-from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,34 +24,6 @@ class _Turn(NamedTuple):
 
     entry: Entry
     laps: tuple[int, ...]
-
-
-def check_laps(tables: Tables, laps: Sequence[int]) -> None:
-    """Refuse laps that the tables are not proven for; raises InvalidInputError."""
-    if len(laps) != len(tables.loops):
-        raise InvalidInputError(f"the tables have {len(tables.loops)} loops, and {len(laps)} numbers of laps are given")
-    for k, (count, loop) in enumerate(zip(laps, tables.loops, strict=True)):
-        p = tables.parameters[loop.parameter]
-        if not p.least <= count <= p.most or (count - p.usual) % p.step:
-            every = "" if p.step == 1 else f", {p.step} apart"
-            raise InvalidInputError(f"loop {k}: {count} laps; the plan is proven for {p.least} to {p.most}{every}")
-
-
-def usual_laps(tables: Tables) -> tuple[int, ...]:
-    """Return the laps that the schedule asks for."""
-    return tuple(tables.parameters[loop.parameter].usual for loop in tables.loops)
-
-
-def least_laps(tables: Tables) -> tuple[int, ...]:
-    """Return the fewest laps of every loop; these are written down in the schedule."""
-    return tuple(tables.parameters[loop.parameter].least for loop in tables.loops)
-
-
-def iteration_of(tables: Tables, task: Task, laps: Sequence[int]) -> int:
-    """Return which iteration of its group a task is, after so many laps on its queue."""
-    groups = tables.header.group_count
-    more = (tables.advances[k * groups + task.group].iterations * count for k, count in enumerate(laps))
-    return task.iteration + sum(more)
 
 
 def written_out(tables: Tables, laps: Sequence[int]) -> Tables:

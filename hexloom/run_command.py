@@ -50,6 +50,10 @@ def run_command(
             help="Runs of each stretch of a periodic schedule, such as 40 or 40,12; default: those written down."
         ),
     ] = None,
+    trips: Annotated[
+        str | None,
+        typer.Option(help="Instead, iterations of its tasks, any number, such as matmul=17,norm=3; others as usual."),
+    ] = None,
     runs: Annotated[int, typer.Option(min=1, max=1_000_000, help="How often the tables are executed.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of transfers and of all delays.")] = 0,
     delay_us: Annotated[int, typer.Option(min=0, max=1_000_000, help="Most delay of a kernel, at random.")] = 0,
@@ -78,7 +82,7 @@ def run_command(
     if target != "host" and not target.startswith("hexagon-"):
         raise InvalidInputError(f"--target {target!r}: known are host, hexagon-{', hexagon-'.join(ARCHITECTURES)}")
     work = None if workload is None else Workload.load(workload)
-    job, machine = _job(schedule, work, hw, times)
+    job, machine = _job(schedule, work, hw, times, trips)
     numbers = None
     if job.workload is not None and machine is not None:
         numbers = numbers_of(job.problem, job.plain, job.workload, machine, seed)
@@ -105,19 +109,35 @@ def run_command(
 
 
 def _job(
-    schedule: Schedule | PeriodicSchedule, work: Workload | None, hw: str | None, times: str | None
+    schedule: Schedule | PeriodicSchedule, work: Workload | None, hw: str | None, times: str | None, trips: str | None
 ) -> tuple[Job, Machine | None]:
     """Return what is to be run, and the machine if its kernels compute."""
     machine = None if work is None else made_for(schedule, work, hw)
     if not isinstance(schedule, PeriodicSchedule):
-        if times is not None:
-            raise InvalidInputError(f"--times {times}: only a periodic schedule runs as often as you say")
+        if times is not None or trips is not None:
+            what = f"--times {times}" if trips is None else f"--trips {trips}"
+            raise InvalidInputError(f"{what}: only a periodic schedule runs as often as you say")
         return job_of(schedule, work), machine
+    if trips is not None:
+        if times is not None:
+            raise InvalidInputError("--times and --trips say the same in two ways; give one of them")
+        return looped_job(schedule, None, work, machine, trips=_trips(trips)), machine
     try:
         counts = None if times is None else [int(part) for part in times.split(",")]
     except ValueError:
         raise InvalidInputError(f"--times {times!r}: write one number for each stretch, such as 40 or 40,12") from None
     return looped_job(schedule, counts, work, machine), machine
+
+
+def _trips(text: str) -> dict[str, int]:
+    """Read iterations by task."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        task, _, count = part.partition("=")
+        if not count.isdecimal() or task in found:
+            raise InvalidInputError(f"--trips {text!r}: write tasks with a number each, such as matmul=17,norm=3")
+        found[task] = int(count)
+    return found
 
 
 def _numbers(found: HostRun) -> dict[str, object]:
@@ -129,7 +149,7 @@ def _numbers(found: HostRun) -> dict[str, object]:
         "task": None if said["task"] is None else found.ops[said["task"]],
         "event": said["event"],
         "executed": said["executed"],
-        "tasks": len(found.ops),
+        "tasks": len([name for name in found.ops if name]),
         "workers": len(found.measured.workers),
         "records": len(found.measured.records),
         "dropped": said["dropped"],
@@ -142,13 +162,14 @@ def _told(schedule: Schedule | PeriodicSchedule, found: HostRun, runs: int) -> s
     times = "once" if runs == 1 else f"{runs} times"
     us = found.measured.span_ns / runs / 1000
     where = "this host" if found.measured.target == "host" else f"an emulated {found.measured.target}"
+    tasks = sum(1 for name in found.ops if name)
     executed = f"{schedule.name}: executed {times} with {len(found.measured.workers)} threads on {where}"
     if found.measured.kernels == "numeric":
         return (
-            f"{executed}: the results of {len(found.ops)} tasks are those of numpy "
+            f"{executed}: the results of {tasks} tasks are those of numpy "
             f"({us:.1f} us each, with kernels in portable C)"
         )
     return (
-        f"{executed}: each of {len(found.ops)} tasks found what it should in its buffers, and nothing that was needed "
+        f"{executed}: each of {tasks} tasks found what it should in its buffers, and nothing that was needed "
         f"was overwritten ({us:.1f} us each, with kernels that only move patterns)"
     )

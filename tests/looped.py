@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
+from hexloom.emit.chosen import least_laps
 from hexloom.emit.job import plain_tables
 from hexloom.emit.looped import make_looped_tables
-from hexloom.emit.written_out import least_laps
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.periodic import solve
 from hexloom.optimizer.periodic.roll import NotALoopError
 from hexloom.optimizer.periodic.solve import FEW, reduced_of, schedule_of
 from hexloom.optimizer.periodic.trial import Source
@@ -58,9 +60,14 @@ def workload_of(name: str) -> Workload:
     return Workload.from_data({"schema": "hexloom.workload/1", "name": name, "hw": HW, "tasks": tasks}, name)
 
 
+def source_of(workload: Workload) -> Source:
+    """Return what makes the problems of a workload with any number of iterations."""
+    return Source(workload, load_hw(HW), "none", FEW)
+
+
 def periodic_of(workload: Workload, seconds: float = 0.2) -> PeriodicSchedule:
     """Return a periodic schedule of a workload; raises NotALoopError where there is none."""
-    source = Source(workload, load_hw(HW), "none", FEW)
+    source = source_of(workload)
     return schedule_of(source, reduced_of(source, seconds, seed=1), seed=1)
 
 
@@ -93,8 +100,23 @@ def shown(periodic: PeriodicSchedule, tables: Tables) -> list[tuple[tuple[int, .
     return found
 
 
-def random_loops(seed: int, most_tasks: int = 2) -> tuple[PeriodicSchedule, Tables] | None:
-    """Return a random periodic schedule and its tables; None where its tasks are no loops of such tables."""
+def random_loops(
+    seed: int, most_tasks: int = 2, runs: int = solve.FIRST_RUNS
+) -> tuple[PeriodicSchedule, Tables] | None:
+    """Return a random periodic schedule and its tables; None where its tasks are no loops of such tables.
+
+    At first ``runs`` of every body are looked at: fewer make plans that are small enough to be explored.
+    """
+    with mock.patch.multiple(solve, FIRST_RUNS=runs, FEWEST_RUNS=min(runs, solve.FEWEST_RUNS)):
+        try:
+            periodic = periodic_of(random_workload(seed, most_tasks), 0.05)
+            return periodic, make_looped_tables(periodic)
+        except (NotALoopError, InvalidInputError):
+            return None
+
+
+def random_workload(seed: int, most_tasks: int = 2) -> Workload:
+    """Return one or two random loops of up to three stages."""
     rng = random.Random(seed)
     tasks = []
     for name in ("a", "b")[: rng.randint(1, most_tasks)]:
@@ -118,8 +140,4 @@ def random_loops(seed: int, most_tasks: int = 2) -> tuple[PeriodicSchedule, Tabl
         )
     engines = [{"name": "own", "units": 2, "kind": "resource"}]
     data = {"schema": "hexloom.workload/1", "name": f"loops{seed}", "hw": HW, "engines": engines, "tasks": tasks}
-    try:
-        periodic = periodic_of(Workload.from_data(data, "drawn"), 0.05)
-        return periodic, make_looped_tables(periodic)
-    except (NotALoopError, InvalidInputError):
-        return None
+    return Workload.from_data(data, "drawn")

@@ -226,19 +226,31 @@ static uint32_t hexloom_trigger_of(const hexloom_view *v, const hexloom_entry *e
   return task->trigger_event + ((task->flags & HEXLOOM_TASK_APART) != 0u ? entry->slice : 0u);
 }
 
+/* The first parameter of a kind that is about something, or HEXLOOM_NONE. */
+static uint32_t hexloom_parameter_of(const hexloom_view *v, uint32_t kind, uint32_t where) {
+  uint32_t k;
+  for (k = 0; k < v->header->parameter_count; k++)
+    if (v->parameters[k].kind == kind && v->parameters[k].where == where) return k;
+  return HEXLOOM_NONE;
+}
+
 static hexloom_verdict hexloom_check_loops(const hexloom_view *v) {
   const hexloom_header *h = v->header;
   uint32_t k, q, tasks = 0u, events = 0u;
   for (k = 0; k < h->parameter_count; k++) {
     const hexloom_parameter *p = &v->parameters[k];
-    if (p->kind != HEXLOOM_LAPS || p->where >= h->loop_count || v->loops[p->where].parameter != k)
-      return hexloom_say("a parameter is that of no loop", k);
-    if (p->least == 0u || p->step == 0u || p->usual < p->least || p->usual > p->most)
+    if (p->kind == HEXLOOM_LAPS ? p->where >= h->loop_count || v->loops[p->where].parameter != k
+                                : hexloom_parameter_of(v, p->kind, p->where) != k)
+      return hexloom_say("a parameter is that of no loop, or another one is the same", k);
+    if (p->kind == HEXLOOM_TRIPS ? h->loop_count == 0u || p->where >= h->group_count : p->kind != HEXLOOM_LAPS)
+      return hexloom_say("a parameter is of no kind, or says how often no group is repeated", k);
+    if ((p->kind == HEXLOOM_LAPS && p->least == 0u) || p->step == 0u || p->usual < p->least || p->usual > p->most)
       return hexloom_say("a parameter has no range that holds what is usual", k);
   }
   for (k = 0; k < h->loop_count; k++) {
     const hexloom_loop *loop = &v->loops[k];
-    if (loop->parameter >= h->parameter_count || v->parameters[loop->parameter].where != k)
+    if (loop->parameter >= h->parameter_count || v->parameters[loop->parameter].where != k ||
+        v->parameters[loop->parameter].kind != HEXLOOM_LAPS)
       return hexloom_say("a loop names no parameter of its own", k);
     if (loop->first_task < tasks || loop->first_task > h->task_count ||
         loop->task_count > h->task_count - loop->first_task)
@@ -296,27 +308,57 @@ static hexloom_verdict hexloom_check_slots(hexloom_walk *w, uint32_t t) {
   return hexloom_say(NULL, 0u);
 }
 
-/* How many iterations a task is further in its last lap than before the first one, where loops make so many laps. */
-static uint64_t hexloom_iterations_more(const hexloom_view *v, uint32_t t, const uint32_t *laps) {
+/* A parameter of those `given`; NULL: the most it can be. */
+static uint32_t hexloom_value(const hexloom_view *v, const uint32_t *given, uint32_t parameter) {
+  return given == NULL ? v->parameters[parameter].most : given[parameter];
+}
+
+/* How many iterations a task is further in its last lap than before the first one. */
+static uint64_t hexloom_iterations_more(const hexloom_view *v, uint32_t t, const uint32_t *given) {
   const uint32_t groups = v->header->group_count;
   uint64_t more = 0u;
   uint32_t k;
   for (k = 0; k < v->header->loop_count; k++) {
     const hexloom_loop *loop = &v->loops[k];
     const uint64_t advance = v->advances[k * groups + v->tasks[t].group].iterations;
-    const uint64_t made = laps == NULL ? v->parameters[loop->parameter].most : laps[k];
+    const uint64_t made = hexloom_value(v, given, loop->parameter);
     if (t < loop->first_task) break;
     more += advance * (t - loop->first_task < loop->task_count ? made - 1u : made);
   }
   return more;
 }
 
-/* The bytes that a memory must have for a descriptor in all laps; 0: more than can be counted. */
+/* How many iterations of a group the laps make; 2^32 and more cannot be. */
+static uint64_t hexloom_iterations_made(const hexloom_view *v, uint32_t group, const uint32_t *given) {
+  uint64_t made = 0u;
+  uint32_t t;
+  for (t = 0; t < v->header->task_count; t++)
+    if (v->tasks[t].group == group && (v->tasks[t].flags & HEXLOOM_TASK_REPEATED) != 0u) {
+      const uint64_t last = v->tasks[t].iteration + hexloom_iterations_more(v, t, given);
+      if (last >= made) made = last + 1u;
+    }
+  return made;
+}
+
+/* How many iterations further the last one of a task is that is not left out; all bits: there is none. */
+static uint64_t hexloom_iterations_done(const hexloom_view *v, uint32_t t, const uint32_t *given) {
+  const hexloom_task *task = &v->tasks[t];
+  const uint64_t more = hexloom_iterations_more(v, t, given);
+  uint32_t parameter = HEXLOOM_NONE, trips;
+  if ((task->flags & HEXLOOM_TASK_REPEATED) != 0u) parameter = hexloom_parameter_of(v, HEXLOOM_TRIPS, task->group);
+  if (parameter == HEXLOOM_NONE) return more;
+  trips = hexloom_value(v, given, parameter);
+  if (trips <= task->iteration) return UINT64_MAX;
+  return more < trips - 1u - task->iteration ? more : trips - 1u - task->iteration;
+}
+
+/* The bytes that a memory must have for a descriptor in all iterations; UINT64_MAX: more than can be counted. */
 static uint64_t hexloom_bytes_needed(const hexloom_view *v, uint32_t t, const hexloom_descriptor *d,
-                                     const uint32_t *laps) {
-  const uint64_t most = UINT64_C(1) << 62, more = hexloom_iterations_more(v, t, laps);
+                                     const uint32_t *given) {
+  const uint64_t most = UINT64_C(1) << 62, more = hexloom_iterations_done(v, t, given);
   const uint64_t span = (uint64_t)(d->rows - 1u) * d->stride + d->row_bytes; /* below 2^64 */
-  if (span > most || d->offset > most || (d->step > 0u && more > most / d->step)) return 0u;
+  if (more == UINT64_MAX) return 0u;
+  if (span > most || d->offset > most || (d->step > 0u && more > most / d->step)) return UINT64_MAX;
   return d->offset + d->step * more + span;
 }
 
@@ -337,7 +379,7 @@ static hexloom_verdict hexloom_check_descriptor(const hexloom_view *v, uint32_t 
     return hexloom_say("a descriptor is empty, or has no dimensions", number);
   if (d->dimensions == 1u && d->rows != 1u) return hexloom_say("a descriptor of one dimension has rows", number);
   needed = hexloom_bytes_needed(v, t, d, NULL);
-  if (needed == 0u || (v->header->loop_count == 0u && needed > v->bindings[d->binding].bytes))
+  if (needed == UINT64_MAX || (v->header->loop_count == 0u && needed > v->bindings[d->binding].bytes))
     return hexloom_say("a descriptor goes beyond its binding", number);
   if (!moves) return hexloom_say(NULL, 0u);
   if (d->operand >= task->operand_count) return hexloom_say("a descriptor names no operand", number);
@@ -361,6 +403,10 @@ static hexloom_verdict hexloom_check_tasks(hexloom_walk *w) {
     const uint32_t apart = (task->flags & HEXLOOM_TASK_APART) != 0u ? task->slice_count : 1u;
     hexloom_verdict verdict;
     if (task->kind < HEXLOOM_HMX || task->kind > HEXLOOM_OTHER) return hexloom_say("a task is of no kind", t);
+    if (task->flags > (HEXLOOM_TASK_ASYNC | HEXLOOM_TASK_APART | HEXLOOM_TASK_REPEATED) ||
+        ((task->flags & HEXLOOM_TASK_REPEATED) != 0u &&
+         hexloom_parameter_of(v, HEXLOOM_TRIPS, task->group) == HEXLOOM_NONE))
+      return hexloom_say("a task has unknown flags, or is repeated as often as nothing says", t);
     if (task->queue >= h->queue_count) return hexloom_say("a task names no queue", t);
     if (task->first_operand != operands || task->operand_count > h->operand_count - operands)
       return hexloom_say("the operands of a task do not follow those before", t);
@@ -389,6 +435,10 @@ static hexloom_verdict hexloom_check_tasks(hexloom_walk *w) {
     w->next_task[t] = w->first_task[task->trigger_event];
     w->first_task[task->trigger_event] = t;
   }
+  for (k = 0; k < h->parameter_count; k++)
+    if (v->parameters[k].kind == HEXLOOM_TRIPS &&
+        v->parameters[k].most > hexloom_iterations_made(v, v->parameters[k].where, NULL))
+      return hexloom_say("a group may have more iterations than the most laps make", k);
   for (k = operands; k < h->operand_count; k++)
     if (h->loop_count == 0u || v->operands[k].flags != 0u) return hexloom_say("operands belong to no task", k);
   if (waits != h->wait_count) return hexloom_say("waits belong to no task", waits);

@@ -21,6 +21,10 @@
  * of the queue that waits. A transfer may be started in one lap and awaited in a later one, by the same queue: the
  * oldest one first; a task says how many of them are under way at most. From the laps follows which iteration of its
  * group a task is (`advances`), from that its tile, and which one of the places of an operand in a ring.
+ *
+ * Trips. Where a group has a parameter HEXLOOM_TRIPS, its iterations from that one on are left out: a task with
+ * HEXLOOM_TASK_REPEATED waits and triggers as ever, but calls no kernel and moves nothing. So laps are rounded up, and
+ * any number of iterations below what they make is the same plan, in which some tasks take no time.
  */
 #ifndef HEXLOOM_TABLES_H
 #define HEXLOOM_TABLES_H
@@ -46,7 +50,8 @@
 #define HEXLOOM_WAIT (3u)
 
 /* kinds of parameters */
-#define HEXLOOM_LAPS (1u) /* how often the loop `where` runs */
+#define HEXLOOM_LAPS (1u)  /* how often the loop `where` runs */
+#define HEXLOOM_TRIPS (2u) /* iterations of group `where` that are not left out; HEXLOOM_NONE: all that laps make */
 
 /* kinds of descriptors */
 #define HEXLOOM_TO_OPERAND (1u)
@@ -62,6 +67,7 @@
 
 #define HEXLOOM_TASK_ASYNC (1u)      /* task flag */
 #define HEXLOOM_TASK_APART (2u)      /* task flag: slice n triggers event trigger_event + n */
+#define HEXLOOM_TASK_REPEATED (4u)   /* task flag: one of every iteration of its group, which may be left out */
 #define HEXLOOM_OPERAND_RING (1u)    /* operand flag: `buffer` places from operand `offset` on, one per iteration */
 #define HEXLOOM_BUFFER_RESIDENT (1u) /* buffer flag: alive for the whole run */
 #define HEXLOOM_BUFFER_PINNED (2u)   /* buffer flag: the address was given */

@@ -59,7 +59,7 @@ const char *hexloom_open(const void *bytes, size_t length, hexloom_view *view) {
 
 /* Where the parts of a run lie in its memory; the last one is the end. */
 typedef struct layout {
-  uint64_t events, workers, finished, slots, laps, records, end;
+  uint64_t events, workers, finished, slots, values, laps, trips, records, end;
 } layout;
 
 /* Words for the laps of one worker, on lines of their own. */
@@ -72,8 +72,10 @@ static layout layout_of(const hexloom_setup *setup) {
   at.workers = at.events + (uint64_t)h->event_count * sizeof(line);
   at.finished = at.workers + h->queue_count * whole_lines(sizeof(worker));
   at.slots = at.finished + whole_lines((uint64_t)h->task_count * sizeof(word));
-  at.laps = at.slots + whole_lines((uint64_t)h->slot_count * sizeof(slot));
-  at.records = at.laps + (h->queue_count + UINT64_C(1)) * laps_bytes(h);
+  at.values = at.slots + whole_lines((uint64_t)h->slot_count * sizeof(slot));
+  at.laps = at.values + whole_lines((uint64_t)h->parameter_count * sizeof(uint32_t));
+  at.trips = at.laps + (h->queue_count + UINT64_C(1)) * laps_bytes(h);
+  at.records = at.trips + whole_lines((uint64_t)h->group_count * sizeof(uint32_t));
   at.end = at.records + (uint64_t)h->queue_count * setup->trace_records * sizeof(hexloom_record);
   return at;
 }
@@ -101,10 +103,10 @@ static hexloom_status wrong(uint32_t code, const char *problem, uint32_t where) 
   return status;
 }
 
-/* The laps of a loop: as given, or as usual. */
-static uint32_t laps_of(const hexloom_setup *setup, uint32_t loop) {
-  const uint32_t parameter = setup->view.loops[loop].parameter;
-  return setup->parameters == NULL ? setup->view.parameters[parameter].usual : setup->parameters[parameter];
+/* The iterations of a group that are not left out. */
+static uint32_t trips_of(const hexloom_run *run, uint32_t group) {
+  const uint32_t parameter = hexloom_parameter_of(&run->setup.view, HEXLOOM_TRIPS, group);
+  return parameter == HEXLOOM_NONE ? HEXLOOM_NONE : run->values[parameter];
 }
 
 static hexloom_status check_memories(const hexloom_setup *setup) {
@@ -126,19 +128,16 @@ static hexloom_status check_memories(const hexloom_setup *setup) {
 }
 
 /* See that memories hold what descriptors name in all laps that are made. */
-static hexloom_status check_descriptors(const hexloom_setup *setup) {
+static hexloom_status check_descriptors(const hexloom_setup *setup, const uint32_t *values) {
   const hexloom_view *v = &setup->view;
   hexloom_status status = clean(HEXLOOM_OK);
-  uint32_t laps[MOST_LOOPS];
   uint32_t t, k;
-  if (v->header->loop_count > MOST_LOOPS) return wrong(HEXLOOM_BAD_TABLE, "there are more loops than 64", MOST_LOOPS);
-  for (k = 0u; k < v->header->loop_count; k++) laps[k] = laps_of(setup, k);
   for (t = 0u; t < v->header->task_count; t++)
     for (k = 0u; k < v->tasks[t].descriptor_count; k++) {
       const hexloom_descriptor *d = &v->descriptors[v->tasks[t].first_descriptor + k];
-      const uint64_t needed = hexloom_bytes_needed(v, t, d, laps);
+      const uint64_t needed = hexloom_bytes_needed(v, t, d, values);
       if (needed <= setup->memories[d->binding].bytes) continue;
-      status = wrong(HEXLOOM_BAD_BINDING, "a memory is too small for so many laps", d->binding);
+      status = wrong(HEXLOOM_BAD_BINDING, "a memory is too small for so many iterations", d->binding);
       status.task = t;
       status.seen = setup->memories[d->binding].bytes;
       status.expected = needed;
@@ -173,12 +172,14 @@ static hexloom_status check_parameters(const hexloom_setup *setup) {
   const hexloom_view *v = &setup->view;
   hexloom_status status = clean(HEXLOOM_OK);
   uint32_t k;
+  if (v->header->loop_count > MOST_LOOPS) return wrong(HEXLOOM_BAD_TABLE, "there are more loops than 64", MOST_LOOPS);
   if (setup->parameters == NULL) return status;
   if (setup->parameter_count != v->header->parameter_count)
     return wrong(HEXLOOM_BAD_SETUP, "there are more or fewer parameters than in the tables", setup->parameter_count);
   for (k = 0u; k < setup->parameter_count; k++) {
     const hexloom_parameter *p = &v->parameters[k];
     const uint32_t value = setup->parameters[k], lowest = p->least + (p->usual - p->least) % p->step;
+    if (p->kind == HEXLOOM_TRIPS && value == HEXLOOM_NONE) continue;
     if (value >= p->least && value <= p->most && value % p->step == p->usual % p->step) continue;
     status = wrong(HEXLOOM_BAD_PARAMETER, "a parameter is not in the range that the plan is proven for", k);
     status.seen = value;
@@ -189,10 +190,103 @@ static hexloom_status check_parameters(const hexloom_setup *setup) {
   return status;
 }
 
+/* Take parameters as given, or as usual; see that no group has more iterations than the laps make. */
+static hexloom_status take_parameters(const hexloom_setup *setup, uint32_t *values) {
+  const hexloom_view *v = &setup->view;
+  hexloom_status status = clean(HEXLOOM_OK);
+  uint32_t k;
+  for (k = 0u; k < v->header->parameter_count; k++)
+    values[k] = setup->parameters == NULL ? v->parameters[k].usual : setup->parameters[k];
+  for (k = 0u; k < v->header->parameter_count; k++) {
+    uint64_t made;
+    if (v->parameters[k].kind != HEXLOOM_TRIPS) continue;
+    made = hexloom_iterations_made(v, v->parameters[k].where, values);
+    if (values[k] == HEXLOOM_NONE) values[k] = (uint32_t)made;
+    if (values[k] <= made) continue;
+    status = wrong(HEXLOOM_BAD_PARAMETER, "a group has more iterations than the laps make", k);
+    status.seen = values[k];
+    status.expected = made;
+    return status;
+  }
+  return status;
+}
+
+/* How many iterations more are wanted of a group than so many laps make. */
+static int64_t missing(const hexloom_view *v, uint32_t parameter, const uint32_t *values) {
+  return (int64_t)values[parameter] - (int64_t)hexloom_iterations_made(v, v->parameters[parameter].where, values);
+}
+
+/* Make a loop longer by laps that take so many iterations, if it can be; by whole steps, `up` or down. */
+static void add_laps(const hexloom_view *v, uint32_t loop, int64_t iterations, uint32_t advance, int up,
+                     uint32_t *values) {
+  const hexloom_parameter *p = &v->parameters[v->loops[loop].parameter];
+  uint32_t *laps = &values[v->loops[loop].parameter];
+  uint64_t more = ((uint64_t)iterations + (up ? advance - 1u : 0u)) / advance;
+  more = (more + (up ? p->step - 1u : 0u)) / p->step * p->step;
+  if (more > p->most - *laps) more = (p->most - *laps) / p->step * p->step;
+  *laps += (uint32_t)more;
+}
+
+/* How many groups with a parameter a loop has iterations of. */
+static uint32_t groups_in(const hexloom_view *v, uint32_t loop) {
+  uint32_t k, count = 0u;
+  for (k = 0u; k < v->header->parameter_count; k++)
+    count += v->parameters[k].kind == HEXLOOM_TRIPS &&
+             v->advances[loop * v->header->group_count + v->parameters[k].where].iterations > 0u;
+  return count;
+}
+
+hexloom_status hexloom_fit(const hexloom_view *v, const uint32_t *trips, uint32_t *parameters) {
+  const hexloom_header *h = v->header;
+  uint32_t k, n, most;
+  hexloom_status status;
+  for (k = 0u; k < h->loop_count; k++)
+    parameters[v->loops[k].parameter] = v->parameters[v->loops[k].parameter].least;
+  for (n = 0u; n < h->parameter_count; n++) {
+    const hexloom_parameter *p = &v->parameters[n];
+    if (p->kind != HEXLOOM_TRIPS) continue;
+    parameters[n] = trips[p->where] == HEXLOOM_NONE ? p->usual : trips[p->where];
+    if (parameters[n] >= p->least && parameters[n] <= p->most) continue;
+    status = wrong(HEXLOOM_BAD_PARAMETER, "a parameter is not in the range that the plan is proven for", n);
+    status.seen = parameters[n];
+    status.expected = parameters[n] > p->most ? p->most : p->least;
+    return status;
+  }
+  for (k = 0u; k < h->loop_count; k++) { /* as many laps as all that run in them fill */
+    int64_t fewest = -1;
+    for (n = 0u; n < h->parameter_count; n++) {
+      const uint32_t group = v->parameters[n].where;
+      int64_t fill;
+      if (v->parameters[n].kind != HEXLOOM_TRIPS || v->advances[k * h->group_count + group].iterations == 0u) continue;
+      fill = missing(v, n, parameters);
+      fill = fill <= 0 ? 0 : fill / v->advances[k * h->group_count + group].iterations;
+      if (fewest < 0 || fill < fewest) fewest = fill;
+    }
+    if (fewest > 0) add_laps(v, k, fewest, 1u, 0, parameters);
+  }
+  for (n = 0u; n < h->parameter_count; n++) { /* then the rest, where fewest others run beside it */
+    const uint32_t group = v->parameters[n].where;
+    if (v->parameters[n].kind != HEXLOOM_TRIPS) continue;
+    for (most = 1u; most <= h->group_count; most++)
+      for (k = 0u; k < h->loop_count; k++) {
+        const uint32_t advance = v->advances[k * h->group_count + group].iterations;
+        const int64_t rest = missing(v, n, parameters);
+        if (advance > 0u && rest > 0 && groups_in(v, k) == most) add_laps(v, k, rest, advance, 1, parameters);
+      }
+    if (missing(v, n, parameters) <= 0) continue;
+    status = wrong(HEXLOOM_BAD_PARAMETER, "iterations of several groups are more than counters can count", n);
+    status.seen = parameters[n];
+    status.expected = hexloom_iterations_made(v, group, parameters);
+    return status;
+  }
+  return clean(HEXLOOM_OK);
+}
+
 static hexloom_status check_setup(const hexloom_setup *setup, void *memory, size_t bytes) {
   const hexloom_port *p = setup->port;
   hexloom_status status;
   hexloom_verdict verdict;
+  uint32_t *values;
   size_t needed;
   if (setup->view.header == NULL) return wrong(HEXLOOM_BAD_SETUP, "there is no header", 0u);
   verdict = hexloom_check_header(setup->view.header);
@@ -216,8 +310,10 @@ static hexloom_status check_setup(const hexloom_setup *setup, void *memory, size
     verdict = hexloom_test(&setup->view, (uint32_t *)memory, 0);
   if (verdict.problem != NULL) return wrong(HEXLOOM_BAD_TABLE, verdict.problem, verdict.where);
   status = check_parameters(setup);
+  values = (uint32_t *)(void *)((unsigned char *)memory + layout_of(setup).values); /* the test is over */
+  if (status.code == HEXLOOM_OK) status = take_parameters(setup, values);
   if (status.code == HEXLOOM_OK) status = check_memories(setup);
-  if (status.code == HEXLOOM_OK) status = check_descriptors(setup);
+  if (status.code == HEXLOOM_OK) status = check_descriptors(setup, values);
   return status.code != HEXLOOM_OK ? status : check_kernels(setup);
 }
 
@@ -255,8 +351,11 @@ hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes
   run->workers = (worker *)(void *)(base + at.workers);
   run->finished = (word *)(void *)(base + at.finished);
   run->slots = (slot *)(void *)(base + at.slots);
+  run->values = (uint32_t *)(void *)(base + at.values); /* they are there already */
   run->laps = (uint32_t *)(void *)(base + at.laps);
-  for (q = 0u; q < setup->view.header->loop_count; q++) run->laps[q] = laps_of(setup, q);
+  run->trips = (uint32_t *)(void *)(base + at.trips);
+  for (q = 0u; q < setup->view.header->group_count; q++) run->trips[q] = trips_of(run, q);
+  for (q = 0u; q < setup->view.header->loop_count; q++) run->laps[q] = run->values[setup->view.loops[q].parameter];
   count_triggers(run);
   for (q = 0u; q < setup->view.header->queue_count; q++) {
     worker *w = worker_of(run, q);

@@ -43,6 +43,7 @@ typedef struct slot {
   uint32_t serial;
   uint32_t started; /* of the first slot of a transfer: how often it was started, and awaited */
   uint32_t awaited;
+  uint32_t left_out; /* there is nothing to transfer in this iteration */
 } slot;
 
 typedef struct worker {
@@ -70,7 +71,9 @@ struct hexloom_run {
   worker *workers;
   word *finished; /* per task: slices of a late one that are done */
   slot *slots;
+  uint32_t *values; /* of the parameters */
   uint32_t *laps; /* that every loop makes */
+  uint32_t *trips; /* of every group: iterations that are not left out */
   uint32_t executed; /* since the counters were zero */
   uint32_t dirty;    /* the last one failed: counters mean nothing */
   uint32_t pad[HEXLOOM_LINE / 4u];

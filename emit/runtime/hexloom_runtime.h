@@ -75,6 +75,7 @@ typedef struct hexloom_call {
   uint32_t executed;  /* how often the tables were executed before */
   uint32_t iteration; /* of the group of the task */
   uint32_t tile;
+  uint32_t trips;     /* iterations of the group that are not left out; HEXLOOM_NONE: as many as laps make, or one */
   uint32_t serial;    /* the number that the task would have if all laps were written out; without loops task_index */
 } hexloom_call;
 
@@ -142,6 +143,10 @@ size_t hexloom_run_bytes(const hexloom_setup *setup);
 /* Check everything and return the run, which lies in `memory`; NULL with the reason in `status`. The tables, the port,
  * and the arrays of the setup must stay. */
 hexloom_run *hexloom_bind(const hexloom_setup *setup, void *memory, size_t bytes, hexloom_status *status);
+
+/* Find parameters of tables for so many iterations of every group (HEXLOOM_NONE: as usual): as many laps as are needed,
+ * where all groups fill them first. `parameters` has one place for each of the tables. */
+hexloom_status hexloom_fit(const hexloom_view *view, const uint32_t *trips, uint32_t *parameters);
 
 /* Execute the tables once and return the code of the status. After an error the next call begins anew. */
 uint32_t hexloom_execute(hexloom_run *run);

@@ -145,6 +145,11 @@ static uint32_t iteration_of(const worker *w, const hexloom_task *task) {
   return iteration;
 }
 
+/* Whether a task has nothing to do in this iteration. */
+static int is_left_out(const worker *w, const hexloom_task *task) {
+  return (task->flags & HEXLOOM_TASK_REPEATED) != 0u && iteration_of(w, task) >= w->run->trips[task->group];
+}
+
 static hexloom_call call_of(const worker *w, uint32_t t, uint16_t slice) {
   hexloom_run *run = w->run;
   hexloom_call call;
@@ -159,6 +164,7 @@ static hexloom_call call_of(const worker *w, uint32_t t, uint16_t slice) {
   call.slice = slice;
   call.executed = run->executed;
   call.iteration = iteration_of(w, call.task);
+  call.trips = (call.task->flags & HEXLOOM_TASK_REPEATED) != 0u ? run->trips[call.task->group] : HEXLOOM_NONE;
   call.tile = call.task->tile + call.task->tile_step * (call.iteration - call.task->iteration);
   call.serial = serial_of(w, t);
   return call;
@@ -218,11 +224,12 @@ static int call_kernel(worker *w, const hexloom_task *task, uint32_t t, uint16_t
 }
 
 /* Begin a transfer: nothing of it is pushed yet. */
-static void note_start(const worker *w, const hexloom_task *task, uint32_t t) {
+static void note_start(const worker *w, const hexloom_task *task, uint32_t t, int left_out) {
   slot *first = &w->run->slots[task->first_slot];
   slot *mine = slot_of(w->run, task, first->started++);
   mine->tickets = 0u;
   mine->task = t;
+  mine->left_out = (uint32_t)left_out;
   mine->serial = w->run->setup.trace_records > 0u ? serial_of(w, t) : 0u;
 }
 
@@ -243,12 +250,13 @@ static ALWAYS_INLINE int step(worker *w, const hexloom_entry *entry, const int t
   uint64_t before = 0u, start = 0u;
   uint16_t phase = HEXLOOM_TRACE_RUN;
   uint32_t k, t = entry->task, serial = traced ? serial_of(w, t) : 0u;
-  int late = 0;
+  int late = 0, left_out = 0;
   if (traced) before = start = p->now_ns(p->context);
   if (entry->action != HEXLOOM_WAIT) {
     for (k = 0u; k < task->wait_count; k++)
       if (!wait_for_event(w, t, &run->setup.view.waits[task->first_wait + k])) return 0;
-    if (traced && task->wait_count > 0u) {
+    left_out = is_left_out(w, task);
+    if (traced && task->wait_count > 0u && !left_out) {
       start = p->now_ns(p->context);
       note(w, t, serial, entry->slice, HEXLOOM_TRACE_WAIT, before, start);
     }
@@ -259,17 +267,19 @@ static ALWAYS_INLINE int step(worker *w, const hexloom_entry *entry, const int t
     if (done == NULL) return 0;
     phase = HEXLOOM_TRACE_DONE;
     t = done->task;
+    left_out = done->left_out != 0u;
     serial = done->serial;
   } else {
     late = (task->flags & HEXLOOM_TASK_ASYNC) != 0u;
     if (late) w->late++;
     if (entry->action == HEXLOOM_START) {
       phase = HEXLOOM_TRACE_START;
-      note_start(w, task, t);
+      note_start(w, task, t, left_out);
     }
-    if (!call_kernel(w, task, t, entry->slice)) return 0;
+    if (!left_out && !call_kernel(w, task, t, entry->slice)) return 0;
+    if (left_out && late) hexloom_finish(run, t);
   }
-  if (traced) note(w, t, serial, entry->slice, phase, start, p->now_ns(p->context));
+  if (traced && !left_out) note(w, t, serial, entry->slice, phase, start, p->now_ns(p->context));
   if (entry->action != HEXLOOM_START && !late && task->trigger_event != HEXLOOM_NONE)
     trigger(run, &run->events[task->trigger_event + ((task->flags & HEXLOOM_TASK_APART) ? entry->slice : 0u)]);
   return 1;

@@ -17,12 +17,13 @@ from unit.emit.randoms import random_schedule
 
 from hexloom.emit import records
 from hexloom.emit.c_tables import CTables
+from hexloom.emit.chosen import check_laps, least_laps, usual_laps
 from hexloom.emit.job import plain_tables
 from hexloom.emit.looped import make_looped_tables
 from hexloom.emit.orders import Orders
 from hexloom.emit.read import read_tables
 from hexloom.emit.tables import ACTIONS
-from hexloom.emit.written_out import check_laps, least_laps, usual_laps, written_out
+from hexloom.emit.written_out import written_out
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def test_written_out_they_are_the_plan(name: str) -> None:
     periodic, tables = looped(name)
     are_their_plans(periodic, tables)
     assert len(shown(periodic, tables)) == 1 + len(tables.loops)
-    assert [p.least < p.usual <= p.most for p in tables.parameters] == [True] * len(tables.loops)
+    assert all(p.least < p.usual <= p.most for p in tables.parameters)
 
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 18), marks=pytest.mark.slow)], ids=["few", "many"])
@@ -132,19 +133,6 @@ def breaks_without_any_wait(periodic: PeriodicSchedule, tables: Tables) -> int |
     return len(tables.waits)
 
 
-@pytest.mark.slow
-def test_no_timing_breaks_random_loops() -> None:
-    waits = loops = 0
-    for seed in range(100, 116):
-        made = random_loops(seed)
-        if made is None or len(made[0].written.problem.ops) > 70:
-            continue
-        explored = breaks_without_any_wait(*made)
-        waits += explored or 0
-        loops += explored is not None
-    assert loops >= 4 and waits > 20
-
-
 def test_the_size_does_not_depend_on_the_trip_count() -> None:
     periodic, tables = looped("stream")
     sizes = []
@@ -161,7 +149,7 @@ def test_the_size_does_not_depend_on_the_trip_count() -> None:
 
 def test_laps_outside_of_what_is_proven_are_refused() -> None:
     _, tables = looped("two")
-    (first, second), least = tables.parameters, least_laps(tables)
+    (first, second, *_), least = tables.parameters, least_laps(tables)
     check_laps(tables, least)
     check_laps(tables, (first.most, second.most))
     for laps in ((least[0] - 1, least[1]), (first.most + 1, least[1]), (least[0] + 1, least[1]), least[:1]):

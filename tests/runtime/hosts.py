@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from compile.conftest import CLANG, ROOT, Compiler
 from looped import shown
 
+from hexloom.emit.chosen import laps_for_trips, parameters_for
 from hexloom.emit.flow import flow_words
 from hexloom.emit.host import HOST, RUNTIME
 from hexloom.emit.job import plain_tables
@@ -21,6 +22,7 @@ from hexloom.emit.tables import make_tables
 if TYPE_CHECKING:
     from hexloom.emit.rows import Tables
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
+    from hexloom.optimizer.periodic.trial import Source
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.workload import Workload
 
@@ -81,7 +83,25 @@ class Host:
         problem = schedule.problem
         plain = plain_tables(periodic, tables, laps, problem)
         (self.folder / "plain.bin").write_bytes(plain.to_bytes())
-        loops = {"plain": self.folder / "plain.bin", "parameters": ",".join(map(str, laps))}
+        parameters = ",".join(map(str, parameters_for(tables, laps)))
+        loops = {"plain": self.folder / "plain.bin", "parameters": parameters}
+        return self.run(tables.to_bytes(), flow_words(problem, plain), **{**loops, **arguments})
+
+    def run_trips(
+        self,
+        periodic: PeriodicSchedule,
+        tables: Tables,
+        source: Source,
+        trips: dict[str, int],
+        **arguments: object,
+    ) -> dict[str, Any]:
+        """Run tables with loops for so many iterations of every task, and see that the order of these is kept."""
+        laps = laps_for_trips(tables, trips)
+        problem = source.problem(trips)
+        plain = plain_tables(periodic, tables, laps, problem, trips)
+        (self.folder / "plain.bin").write_bytes(plain.to_bytes())
+        parameters = parameters_for(tables, laps, trips)
+        loops = {"plain": self.folder / "plain.bin", "parameters": ",".join(map(str, parameters))}
         return self.run(tables.to_bytes(), flow_words(problem, plain), **{**loops, **arguments})
 
     def compute(self, schedule: Schedule, workload: Workload, **arguments: object) -> list[str]:

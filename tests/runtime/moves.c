@@ -26,7 +26,8 @@ int main(int argc, char **argv) {
   hexloom_status status;
   hexloom_run *run;
   const size_t bytes = argc == 4 ? (size_t)strtoul(argv[3], NULL, 10) : 0u;
-  uint32_t laps = argc == 4 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0u;
+  uint32_t parameters[8];
+  char *text = argc == 4 ? argv[2] : NULL;
   FILE *file = argc == 4 ? fopen(argv[1], "rb") : NULL;
   static unsigned char tables[1u << 20] __attribute__((aligned(128)));
   size_t length, k;
@@ -59,10 +60,11 @@ int main(int argc, char **argv) {
   setup.kernels = kernels;
   setup.kernel_count = 8u;
   setup.main_queue = HEXLOOM_NONE;
-  if (setup.view.header->loop_count > 0u) {
-    setup.parameters = &laps;
-    setup.parameter_count = 1u;
+  while (text != NULL && *text >= '0' && setup.parameter_count < 8u) {
+    parameters[setup.parameter_count++] = (uint32_t)strtoul(text, &text, 10);
+    if (*text == ',') text++;
   }
+  if (setup.parameter_count > 0u) setup.parameters = parameters;
   length = hexloom_run_bytes(&setup);
   room = aligned_alloc(128u, (length / 128u + 1u) * 128u);
   run = hexloom_bind(&setup, room, length, &status);

@@ -15,10 +15,11 @@ from runtime.hosts import compile_c
 from hexloom import Workload, solve
 from hexloom.emit import records
 from hexloom.emit.c_tables import CTables, tables_of
+from hexloom.emit.chosen import least_laps
 from hexloom.emit.descriptors import LONGEST_LENGTH, SHORT_FIELD, WIDE_FIELD, pieces_of
 from hexloom.emit.job import trips_of
 from hexloom.emit.read import read_tables
-from hexloom.emit.written_out import least_laps
+from hexloom.emit.records import NONE
 from hexloom.formulations.problem import Region
 
 if TYPE_CHECKING:
@@ -90,14 +91,14 @@ def test_transfers_of_loops_move_on_with_the_iterations(moves: Callable[..., lis
     periodic = periodic_of(workload_of(4000))
     tables = tables_of(periodic, descriptors=True)
     assert {d.step for d in tables.descriptors} == {TILE} and len(tables.descriptors) < 30
-    (parameter,), (least,) = tables.parameters, least_laps(tables)
+    (parameter, _), (least,) = tables.parameters, least_laps(tables)
     for laps in (least, least + 3 * parameter.step, parameter.usual):
         tiles = trips_of(periodic, tables, (laps,))["t"]
-        assert moves(tables, laps, tiles * TILE)[:2] == ["OK", str(holes(tiles))]
+        assert moves(tables, f"{laps},{NONE}", tiles * TILE)[:2] == ["OK", str(holes(tiles))]
         size = (tiles - 1) * TILE
         needed = str(tiles * TILE - (STRIDE - WIDTH))
-        assert moves(tables, laps, size)[::2] == ["BAD_BINDING", str(size)]
-        assert moves(tables, laps, size)[3] == needed
+        assert moves(tables, f"{laps},{NONE}", size)[::2] == ["BAD_BINDING", str(size)]
+        assert moves(tables, f"{laps},{NONE}", size)[3] == needed
 
 
 def test_maintenance_is_said_by_lines() -> None:

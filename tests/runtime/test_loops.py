@@ -16,9 +16,10 @@ from runtime.test_run_command import quick_compiler
 
 from hexloom.cli import main
 from hexloom.emit import records
+from hexloom.emit.chosen import least_laps
 from hexloom.emit.hexagon import find_clang, find_emulator
+from hexloom.emit.records import NONE
 from hexloom.emit.tables import make_tables
-from hexloom.emit.written_out import least_laps
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def test_random_loops_run(how: str, host_of: Callable[[str], Host]) -> None:
 def test_many_laps_need_no_more_than_few(host_of: Callable[[str], Host]) -> None:
     """Counters, rings and transfers over 1,002 laps, twice: kernels do nothing."""
     _, tables = looped("stream")
-    said = host_of("clang").run(tables.to_bytes(), parameters=1_002, runs=2, transfer_us=0, spins=100)
+    said = host_of("clang").run(tables.to_bytes(), parameters=f"1002,{NONE}", runs=2, transfer_us=0, spins=100)
     assert (said["code"], said["executed"]) == ("OK", 2)
 
 
@@ -102,13 +103,13 @@ def test_a_missing_wait_is_seen_by_the_kernels(host_of: Callable[[str], Host]) -
 
 def test_parameters_out_of_range_have_their_own_status(host_of: Callable[[str], Host]) -> None:
     _, tables = looped("stream")
-    (parameter,) = tables.parameters
+    parameter, _ = tables.parameters
     for value, nearest in ((parameter.least - 1, parameter.least), (0, parameter.least), (2**32 - 1, parameter.most)):
-        said = host_of("gcc").run(tables.to_bytes(), parameters=value)
+        said = host_of("gcc").run(tables.to_bytes(), parameters=f"{value},1")
         assert (said["code"], said["seen"], said["expected"], said["executed"]) == ("BAD_PARAMETER", value, nearest, 0)
-    said = host_of("gcc").run(tables.to_bytes(), parameters=parameter.least + parameter.step + 1)
+    said = host_of("gcc").run(tables.to_bytes(), parameters=f"{parameter.least + parameter.step + 1},1")
     assert (said["code"], said["expected"]) == ("BAD_PARAMETER", parameter.least + parameter.step)
-    said = host_of("gcc").run(tables.to_bytes(), parameters="20,20")
+    said = host_of("gcc").run(tables.to_bytes(), parameters="20,20,20")
     assert (said["code"], said["problem"]) == ("BAD_SETUP", "there are more or fewer parameters than in the tables")
 
 
@@ -155,8 +156,10 @@ def test_what_is_wrong_with_loops_is_found_at_binding(host_of: Callable[[str], H
 def test_every_bit_of_looped_tables_counts(how: str, host_of: Callable[[str], Host], tmp_path: Path) -> None:
     """As they are, flipped tables are refused; with checksums made to fit, those that are taken do no harm."""
     tables = looped("sliced")[1]
-    (parameter,) = tables.parameters
-    small = replace(tables, parameters=(replace(parameter, usual=parameter.least + 6, most=parameter.least + 12),))
+    laps, trips = tables.parameters
+    least = replace(laps, usual=laps.least + 6, most=laps.least + 12)
+    fewer = {name: getattr(trips, name) - getattr(laps, name) + getattr(least, name) for name in ("usual", "most")}
+    small = replace(tables, parameters=(least, replace(trips, **fewer)))
     (tmp_path / "it.bin").write_bytes(small.sealed().to_bytes())
     host = host_of(how)
     program = tmp_path / "flips"
@@ -189,6 +192,25 @@ def test_a_periodic_schedule_is_run_with_other_trip_counts(solved: Path, capsys:
     assert main(["run", schedule, "--workload", work, "--times", ",".join("1" for _ in runs)]) == 2
     assert "the plan is proven for" in capsys.readouterr().err
     assert main(["run", schedule, "--times", "many"]) == 2
+
+
+def test_results_of_any_number_of_iterations_are_those_of_numpy(
+    solved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", str(solved / "schedule.json"), "--workload", str(solved / "work.yaml"), "--trips"]
+    for trips in ("matmul=1,norm=1", "matmul=41,norm=67"):
+        assert main([*run, trips]) == 0
+        assert "the results of" in capsys.readouterr().out
+    for trips, what in (
+        ("matmul", "write tasks with a number each"),
+        ("norm=0,matmul=1", "at least one"),
+        ("other=3", "take those of"),
+    ):
+        assert main([*run, trips]) == 2
+        assert what in capsys.readouterr().err
+    assert main([*run, "matmul=3", "--times", "3"]) == 2
+    assert main([*run[:2], "--trips", "matmul=3"]) == 2
+    capsys.readouterr()
 
 
 def test_emission_of_loops_is_that_of_solve(solved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from compile.conftest import CLANG, DEVICE, HEXAGON, HEXAGON_CLANG, ROOT, Compiler
 from compile.tiny import tiny
+from looped import random_loops
 from runtime.hosts import GCC, INCLUDES
 from runtime.tampered import without_wait
 from unit.emit import examples
@@ -113,16 +114,20 @@ def test_sanitizers_find_nothing(how: str, host_of: Callable[[str], Host]) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["tsan", "asan"])
 def test_sanitizers_find_nothing_in_many_runs(how: str, host_of: Callable[[str], Host]) -> None:
-    """10,000 executions: 200 plans, 50 times each."""
+    """10,000 executions: 200 plans, 50 times each, of which every fifth one is of loops."""
+    options = {"runs": 50, "delay_us": 50, "transfer_us": 100}
     for seed in range(200):
+        made = random_loops(seed, 1, 5) if seed % 5 == 0 else None
+        if made is not None:
+            said = host_of(how).run_loops(*made, seed=seed, spins=seed % 2 * 50, stay=seed % 3 % 2, **options)
+            assert (said["code"], said["faults"], said["executed"]) == ("OK", 0, 50), seed
+            continue
         said = host_of(how)(
             random_schedule(seed, 20),
             seed=seed,
             spins=seed % 2 * 50,
             stay=seed % 3 % 2,
-            runs=50,
-            delay_us=50,
-            transfer_us=100,
+            **options,
         )
         assert (said["code"], said["faults"], said["executed"]) == ("OK", 0, 50), seed
 
