@@ -36,7 +36,7 @@ MADE: dict[str, Callable[[], Schedule]] = {
     "in place": examples.in_place,
     "draining": examples.draining,
 }
-FOR_HEXAGON = ("hexloom_hexraw.c", "hexloom_hexmain.c", "hexloom_qurt.c")
+FOR_HEXAGON = ("hexloom_hexraw.c", "hexloom_hexmain.c", "hexloom_qurt.c", "hexloom_ggml.c")
 DELAYS = {"runs": 3, "delay_us": 200, "transfer_us": 300, "prove": 1}
 
 
@@ -67,7 +67,8 @@ def test_the_runtime_needs_no_library_of_the_device(arch: str, tmp_path: Path) -
 def test_ports_for_hexagon_compile(arch: str, tmp_path: Path) -> None:
     for name in ("tables", "plain", "flow", "numbers", "memory"):
         (tmp_path / f"{name}.bin").write_bytes(b"")
-    flags = (*HEXAGON, f"-mcpu=hexagon{arch}", "-std=c11", "-O2", f"-I{tmp_path}", f"-Wa,-I{tmp_path}", f"-I{VENDOR}")
+    vendors = (f"-I{VENDOR}", f"-I{VENDOR / 'ggml'}")
+    flags = (*HEXAGON, f"-mcpu=hexagon{arch}", "-std=c11", "-O2", f"-I{tmp_path}", f"-Wa,-I{tmp_path}", *vendors)
     for name in FOR_HEXAGON:
         Compiler(HEXAGON_CLANG, flags)(*INCLUDES, "-c", FOLDER / name, "-o", tmp_path / "it.o")
 
