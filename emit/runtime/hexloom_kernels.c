@@ -98,7 +98,7 @@ static float element(uint32_t type, const uint8_t *block, uint32_t k) {
     return hexloom_from_half(half_at(block)) * (float)((int32_t)nibble - 8);
   }
   if (type == 8u) return hexloom_from_half(half_at(block)) * (float)(int8_t)block[2u + k];
-  return hexloom_from_half(half_at(block + 2u * k));
+  return hexloom_from_half(half_at(block + (size_t)2u * k));
 }
 
 void hexloom_dequantize(uint32_t type, const uint8_t *quantized, uint16_t *tile) {
@@ -106,7 +106,7 @@ void hexloom_dequantize(uint32_t type, const uint8_t *quantized, uint16_t *tile)
   uint32_t column, k;
   for (column = 0u; column < HEXLOOM_TILE; column++)
     for (k = 0u; k < HEXLOOM_TILE; k++)
-      tile[k * HEXLOOM_TILE + column] = hexloom_to_half(element(type, quantized + column * block, k));
+      tile[k * HEXLOOM_TILE + column] = hexloom_to_half(element(type, quantized + (size_t)column * block, k));
 }
 
 static void matmul_tile(const uint16_t *a, const uint16_t *w, uint16_t *out, uint32_t rows, uint32_t depth,
@@ -137,7 +137,7 @@ void hexloom_matmul(const uint16_t *a, const uint16_t *w, uint16_t *out, uint32_
 }
 
 void hexloom_dot(uint32_t type, const uint16_t *x, const uint8_t *tiles, size_t stride, float *out, uint32_t depth) {
-  const uint32_t block = hexloom_tile_bytes(type) / HEXLOOM_TILE;
+  const size_t block = hexloom_tile_bytes(type) / HEXLOOM_TILE;
   uint32_t column, d, k;
   for (column = 0u; column < HEXLOOM_TILE; column++) {
     float sum = 0.0f;

@@ -57,8 +57,8 @@ float hexloom_quantize_row(const float *values, uint8_t *bytes, uint32_t count);
 /* Bytes of a tile of weights that are `width` bits each: 4 or 8; 0 for others. */
 uint32_t hexloom_integer_tile_bytes(uint32_t width);
 
-/* sums[rows][columns] = (a[rows][depth] - 128) * w, of which tile (d, c) lies at (c * depth / 32 + d) tiles. Exact up to
- * a depth of 131072. */
+/* sums[rows][columns] = (a[rows][depth] - 128) * w, of which tile (d, c) is number c * depth / 32 + d. Exact up to a
+ * depth of 131072. */
 void hexloom_matmul_integer(uint32_t width, const uint8_t *a, const uint8_t *w, int32_t *sums, uint32_t rows,
                             uint32_t depth, uint32_t columns);
 

@@ -42,7 +42,7 @@ static int ranges_of(const uint64_t *w, range found[4]) {
     case HEXLOOM_DEQUANTIZE:
       if (tile == 0u) return -1;
       found[0] = strided(w[2], w[3] * w[5], w[4], tile, w[5]);
-      found[1] = span(w[6], 2u * HEXLOOM_TILE_HALVES * w[3], 2u * HEXLOOM_TILE_HALVES * w[4]);
+      found[1] = span(w[6], UINT64_C(2) * HEXLOOM_TILE_HALVES * w[3], UINT64_C(2) * HEXLOOM_TILE_HALVES * w[4]);
       return 2;
     case HEXLOOM_MATMUL:
       found[0] = span(w[1], 0u, 2u * w[4] * w[5]);

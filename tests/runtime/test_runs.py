@@ -49,12 +49,6 @@ def test_every_file_compiles_by_itself(name: str, programs: tuple[str, ...]) -> 
     Compiler(programs, ("-std=c11",))(*INCLUDES, "-fsyntax-only", FOLDER / name)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({path.name for path in FOLDER.glob("*.c")} - set(FOR_HEXAGON)))
-def test_the_analyser_of_gcc_finds_nothing(name: str, tmp_path: Path) -> None:
-    Compiler(("gcc",), ("-std=c11", "-O1", "-fanalyzer"))(*INCLUDES, "-c", FOLDER / name, "-o", tmp_path / "it.o")
-
-
 @pytest.mark.parametrize("arch", [pytest.param("v68", marks=pytest.mark.slow), "v73"])
 def test_the_runtime_needs_no_library_of_the_device(arch: str, tmp_path: Path) -> None:
     flags = (*HEXAGON, f"-mcpu=hexagon{arch}", "-std=c11", "-O2")
