@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LONGEST_LENGTH = 2**24 - 1
 SHORT_FIELD, WIDE_FIELD, WIDE_SINCE = 2**16 - 1, 2**24 - 1, 75
+MOST_ROWS = 2**16 - 1
+"""Of wide descriptors, too: two fields of 8 bits (ggml-org/ggml d99724f2, src/ggml-hexagon/htp/dma-queue.h)."""
 LINE_BYTES = 128
 MAINTENANCE = {"clean": records.CLEAN, "invalidate": records.INVALIDATE}
 
@@ -45,8 +47,8 @@ def pieces_of(region: Region, packed: int, arch: int) -> Iterator[Piece]:
     field = SHORT_FIELD if arch < WIDE_SINCE else WIDE_FIELD
     row, stride, rows = region.row_bytes, region.stride_bytes, region.rows
     if rows > 1 and row <= field and stride <= field:
-        for first in range(0, rows, field):
-            count = min(field, rows - first)
+        for first in range(0, rows, MOST_ROWS):
+            count = min(MOST_ROWS, rows - first)
             yield Piece(region.offset_bytes + first * stride, count, row, stride, packed + first * row)
         return
     longest = LONGEST_LENGTH // LINE_BYTES * LINE_BYTES

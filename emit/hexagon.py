@@ -1,7 +1,8 @@
 """Builds runtime, tables and kernels for Hexagon with clang, and runs them in an emulator.
 
-No vendor SDK: clang and lld of a distribution, and qemu-hexagon, which knows threads and the vector unit, but neither
-user DMA nor cycle counters. So its times say nothing; that results are right on this instruction set, it does say.
+No vendor SDK: clang and lld of a distribution, for what they do not know those of ziglang from PyPI, and qemu-hexagon.
+That one knows threads and the vector unit, but neither user DMA nor cycle counters. So its times say nothing; that
+results are right on this instruction set, it does say.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import re
 import shutil
 import struct
 import subprocess
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hexloom.emit.flow import flow_words
@@ -19,20 +22,24 @@ from hexloom.emit.host import RUNTIME, HostRun, call, measured_of, write_runtime
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from hexloom.emit.job import Job
     from hexloom.emit.numbers import Numbers
 
-ARCHITECTURES = ("v68", "v69", "v71", "v73")
+ARCHITECTURES = ("v68", "v69", "v71", "v73", "v75", "v79", "v81")
+NEWEST = "v73"
+"""What clang of release 19 and the emulator know; what is built for later ones runs there as this."""
+
 CLANGS = ("clang-19", "clang-20", "clang-18", "clang-17", "clang-16", "clang")
 OLDEST_QEMU = 10
 """Release 7.2 leaves out the release stores of v68 and later."""
 
 FLAGS = (
     *("--target=hexagon-unknown-none-elf", "-mhvx", "-mhvx-length=128B", "-G0", "-O2", "-std=c11", "-DHEXLOOM_BARE"),
-    *("-ffreestanding", "-fno-builtin", "-nostdlib", "-fuse-ld=lld", "-static"),
+    *("-ffreestanding", "-fno-builtin"),
 )
+LINK = ("-nostdlib", "-fuse-ld=lld", "-static")
 SLOWER = 100
 """How many times longer than on a host the deadlines are."""
 
@@ -82,6 +89,46 @@ def find_clang() -> str:
     return found
 
 
+def find_zig() -> Path:
+    """Return the program of ziglang, whose clang and lld know v75 and later.
+
+    Raises
+    ------
+    InvalidInputError
+        It is not installed.
+    """
+    spec = find_spec("ziglang")
+    found = None if spec is None or spec.origin is None else Path(spec.origin).parent / "zig"
+    if found is None or not found.exists():
+        raise InvalidInputError(
+            f"no compiler for Hexagon after {NEWEST}: ziglang is not installed; pip install ziglang, or name {NEWEST}"
+        )
+    return found
+
+
+def build_device(folder: Path, arch: str, defines: Sequence[str] = ()) -> None:
+    """Compile the sources in ``folder`` for ``arch``, with what ``defines`` says, and link them into ``device``.
+
+    Raises
+    ------
+    InvalidInputError
+        A tool is missing, or refuses the sources.
+    """
+    flags, sources = [*FLAGS, f"-mcpu=hexagon{arch}", *defines], [*RUNTIME, *PROGRAM]
+    if arch <= NEWEST:
+        call([find_clang(), *flags, *LINK, *sources, "-o", "device"], folder, "clang failed")
+        return
+    zig = find_zig()
+    headers = str(zig.parent / "lib" / "include")
+    for name in sources:
+        call(
+            [str(zig), "clang", *flags, "-isystem", headers, "-c", name, "-o", f"{name}.o"], folder, "zig clang failed"
+        )
+    call(
+        [str(zig), "ld.lld", "-static", *(f"{name}.o" for name in sources), "-o", "device"], folder, "zig ld.lld failed"
+    )
+
+
 def run_on_hexagon(
     job: Job,
     folder: Path,
@@ -94,16 +141,16 @@ def run_on_hexagon(
 ) -> HostRun:
     """Build the program for ``arch`` in ``folder``, and run it in the emulator, with deadlines as slow as it is.
 
+    It is one of ARCHITECTURES; code for those after NEWEST runs as that one.
+
     Raises
     ------
     InvalidInputError
         When a tool is missing, the program cannot be built, or it does not run.
     """
     if arch not in ARCHITECTURES:
-        raise InvalidInputError(
-            f"--target hexagon-{arch}: compiler and emulator are there for {', '.join(ARCHITECTURES)} only"
-        )
-    emulator, clang = find_emulator(), find_clang()
+        raise InvalidInputError(f"--target hexagon-{arch}: compilers are there for {', '.join(ARCHITECTURES)} only")
+    emulator = find_emulator()
     write_runtime(folder)
     files = {
         "tables": job.tables.to_bytes(),
@@ -119,9 +166,10 @@ def run_on_hexagon(
     defines = [f"-DHEXLOOM_{name}={value}" for name, value in values.items()]
     if job.parameters:
         defines.append("-DHEXLOOM_PARAMETERS=" + ",".join(f"{value}u" for value in job.parameters))
-    sources = [*RUNTIME, *PROGRAM]
-    call([clang, *FLAGS, f"-mcpu=hexagon{arch}", *defines, *sources, "-o", "device"], folder, "clang failed")
-    said = json.loads(call([emulator, "-cpu", arch, "./device"], folder, "the emulated program failed", (0, 1)))
+    build_device(folder, arch, defines)
+    said = json.loads(
+        call([emulator, "-cpu", min(arch, NEWEST), "./device"], folder, "the emulated program failed", (0, 1))
+    )
     rows = [
         (queue, task, piece, phase, executed, start, end)
         for queue, start, end, _, phase, piece, executed, task in RECORD.iter_unpack(_traced(folder))

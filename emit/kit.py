@@ -11,7 +11,7 @@ from hexloom.emit.c_tables import tables_of
 from hexloom.emit.ctext import INTERNAL, CText, Names, comment
 from hexloom.emit.files import write_emission
 from hexloom.emit.host import RUNTIME, write_runtime
-from hexloom.emit.records import DMA, OPERAND_RING, TASK_ASYNC, TRIPS
+from hexloom.emit.records import DMA, HMX, OPERAND_RING, RUN, TASK_ASYNC, TRIPS
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.schedule import write_whole
 
@@ -50,7 +50,7 @@ int main(void) {
 }
 """
 
-PARTS = ("bind", "wait", "walk", "run", "runtime", "port", "posix", "qurt", "kernels", "bench")
+PARTS = ("bind", "wait", "walk", "run", "runtime", "port", "posix", "qurt", "ggml", "kernels", "bench")
 """What a kit has of the runtime's folder; the rest is for runs of our own."""
 
 
@@ -243,6 +243,34 @@ iterations for what a call needs.
 """
 
 
+def _ride(tables: Tables, stem: str) -> str:
+    """Return how the plan is plugged into ggml-hexagon, or why it cannot be."""
+    hmx = [queue for queue in tables.queues if queue.kind == HMX]
+    others = len(tables.queues) - len(hmx)
+    owned = [e for q in hmx for e in tables.entries[q.first_entry : q.first_entry + q.entry_count] if e.action != RUN]
+    if len(hmx) > 1 or owned:
+        why = "more than one queue of HMX" if len(hmx) > 1 else "transfers in the queue of HMX"
+        return f"## Inside ggml-hexagon\n\nThis plan cannot ride on its queues: it has {why}."
+    return f"""## Inside ggml-hexagon
+
+`hexloom_ggml.c` executes the plan within one op of ggml-hexagon, on its own work queue, HMX queue and DMA queues: no
+thread of ours, and its traces and locks stay as they are. Made after ggml-org/ggml d99724f2; not run on a device yet.
+
+1. Copy `{stem}.c`, `{stem}_kernels.c`, {", ".join(f"`{name}`" for name in RUNTIME)}, `hexloom_ggml.c` and the headers
+   into `src/ggml-hexagon/htp`, and name the C files in `add_library` of its `CMakeLists.txt`.
+2. Fill in the kernels: ggml's job functions take (n, i, data), so a slice is a struct to fill. To see tasks in ggml's
+   trace, bind `hexloom_ggml_kernel` with a `hexloom_ggml_stage` that names the kernel and the event.
+3. In the op, in place of its loop (`hmx_mm_2d_f32` and its like, or a new `htp_op_code`), with a static `hexloom_ggml`:
+   `hexloom_ggml_open(&ggml, &port, octx->ctx, &view)`, the scratchpad `ctx->vtcm_base` and the tensors as memories,
+   `setup.main_queue = ggml.main_queue`, `hexloom_bind`, `hexloom_ggml_execute`, and return
+   `hexloom_ggml_status(hexloom_status_of(run))`. Tables, setup and port stay, so binding once per shape is enough.
+4. The session needs {others} threads in its work queue (`n_threads`){" and HMX" if hmx else ""}, and the machine one
+   hardware thread more{", for that of HMX" if hmx else ""}: everybody spins. Return before the batch ends, so that the
+   scratchpad can be released; its content does not survive.
+5. ggml's later change of descriptors (llama.cpp PR 29197: 64-bit DMA from v81 on) is not in what this was made after.
+"""
+
+
 def _readme(schedule: Schedule | PeriodicSchedule, tables: Tables, stem: str) -> str:
     pools = ["VTCM"] if isinstance(schedule, PeriodicSchedule) else ["VTCM", *(p.name for p in schedule.problem.pools)]
     bindings = "\n".join(f"| {k} | {pools[k]} | {b.bytes} | {b.align} |" for k, b in enumerate(tables.bindings))
@@ -267,6 +295,7 @@ The plan of `{schedule.name}` for {schedule.machine or "no named machine"}, by {
 
 `hexloom_qurt.c` compiles against declarations of the vendor's calls; it has not run on a device yet.
 
+{_ride(tables, stem)}
 | memory | what | bytes | aligned to |
 |---|---|---|---|
 {bindings}

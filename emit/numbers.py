@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexloom.emit import integer_matmul
 from hexloom.emit.quantized import TYPES, random_tiles, tiles_to_matrix
 from hexloom.emit.records import NONE
 from hexloom.hwmodels import load_hw
@@ -22,6 +23,7 @@ from hexloom.optimizer.kernels.explicit import Explicit
 from hexloom.optimizer.kernels.gemv import Gemv
 from hexloom.optimizer.kernels.ggml_layout import TILE, TILE_BYTES
 from hexloom.optimizer.kernels.matmul_id import MatmulId
+from hexloom.optimizer.kernels.matmul_w4a8 import MatmulW4A8
 from hexloom.optimizer.kernels.matmul_w4a16 import MatmulW4A16
 from hexloom.optimizer.kernels.rows import Add, Copy, RmsNorm, RowKernel, Softmax, SwiGlu
 from hexloom.optimizer.lower import expand
@@ -153,6 +155,8 @@ class _Build:
     workload: Workload
     seed: int
     places: dict[tuple[str, str], Place] = field(default_factory=dict)
+    rough: set[Place] = field(default_factory=set)
+    """Tensors that come from halves: where sums round to another one, so does all that is made of them."""
     end: int = 0
 
     def __post_init__(self) -> None:
@@ -218,6 +222,10 @@ class _Build:
                 "w": self._place(name, "w", tiles * TILE_BYTES[spec.weight_type][0]),
                 "out": self._place(name, "out", 4 * m * spec.n, spec.output),
             }
+        if isinstance(spec, MatmulW4A8):
+            named = {"a": spec.input, "out": spec.output}
+            sizes = integer_matmul.tensor_sizes(spec)
+            return {role: self._place(name, role, size, named.get(role)) for role, size in sizes.items()}
         if not isinstance(spec, RowKernel) or spec.element_bytes != 4:
             what = (
                 "ops of its own" if isinstance(spec, Explicit) else f"kernel {spec.kernel}, which has no C of its own"
@@ -235,7 +243,11 @@ class _Build:
     def _fill(self, name: str, spec: Any, memory: Array) -> None:
         """Draw inputs; what another task writes before is replaced when it is computed."""
         for role, place in self._tensors(name, spec).items():
-            if role == "w":
+            if isinstance(spec, MatmulW4A8):
+                data = integer_matmul.drawn(spec, role, place.size, self.chance)
+                if data is not None:
+                    memory[place.offset : place.offset + data.size] = data
+            elif role == "w":
                 memory[place.offset : place.offset + place.size] = random_tiles(
                     self.chance, spec.weight_type, spec.k, _weight_columns(spec)
                 )
@@ -253,12 +265,20 @@ class _Build:
             exact = isinstance(spec, Gemv)
             result = _product(spec, a, w if exact else _halved(w))
             result = result if exact else _halved(result)
+        elif isinstance(spec, MatmulW4A8):
+            a = _floats(memory, at["a"])[: spec.m * spec.k].reshape(spec.m, spec.k)
+            tiles = memory[at["w"].offset : at["w"].offset + at["w"].size]
+            result = integer_matmul.product(spec, a, tiles, _floats(memory, at["column_scales"]))
         else:
             ins = [_floats(memory, at[f"in{k}"])[: spec.rows * spec.cols] for k in range(spec.inputs)]
             shaped = [x.reshape(spec.rows, spec.cols) for x in ins]
             result = _row_result(spec, shaped, _floats(memory, at["gamma"]) if "gamma" in at else None)
         _floats(memory, at["out"])[: result.size] = result.ravel()
-        tolerance = HALF_TOLERANCE if isinstance(spec, MatmulW4A16 | MatmulId) else FLOAT_TOLERANCE
+        tolerance = _tolerance(spec)
+        if any(place in self.rough for place in at.values()):
+            tolerance = max(tolerance, HALF_TOLERANCE)
+        if tolerance > FLOAT_TOLERANCE:
+            self.rough.add(at["out"])
         return Expected(name, at["out"], result.astype(np.float32), tolerance)
 
     # --- words ------------------------------------------------------------------------------------------
@@ -269,6 +289,9 @@ class _Build:
             return lambda op: _matmul_words(spec, at, op)
         if isinstance(spec, Gemv):
             return lambda op: _gemv_words(spec, at, op)
+        if isinstance(spec, MatmulW4A8):
+            offsets = {role: place.offset for role, place in at.items()}
+            return lambda op: integer_matmul.words(spec, offsets, op, LOAD)
         return lambda op: _row_words(spec, at, op)
 
 
@@ -297,6 +320,12 @@ def _row_result(spec: RowKernel, ins: list[Array], gamma: Array | None) -> Array
     else:
         found = x + ins[1] if isinstance(spec, Add) else x
     return np.asarray(found, np.float32)
+
+
+def _tolerance(spec: Any) -> float:
+    if isinstance(spec, MatmulW4A8):
+        return FLOAT_TOLERANCE if spec.input is None else integer_matmul.STEP_TOLERANCE
+    return HALF_TOLERANCE if isinstance(spec, MatmulW4A16 | MatmulId) else FLOAT_TOLERANCE
 
 
 def _rows(spec: MatmulW4A16 | MatmulId | Gemv) -> int:

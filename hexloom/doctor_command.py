@@ -32,6 +32,7 @@ PROGRAMS = {
 EXTRAS = {
     "highspy": "a second MILP solver, HiGHS; CBC comes with PuLP",
     "playwright": "tests of the report in a browser (extra browser)",
+    "ziglang": "hexloom run --target hexagon-v75, v79 and v81 (extra hexagon)",
     "mkdocs": "building the documentation (extra docs)",
 }
 

@@ -42,7 +42,7 @@ def run_command(
         str | None, typer.Option(help="Its machine; default: what the workload or the schedule names.")
     ] = None,
     target: Annotated[
-        str, typer.Option(help="host, or hexagon-v68 to v73: compiled by clang, run in qemu-hexagon.")
+        str, typer.Option(help="host, or hexagon-v68 to v81: compiled by clang or ziglang, run in qemu-hexagon.")
     ] = "host",
     times: Annotated[
         str | None,

@@ -153,9 +153,10 @@ static int measure(bench *b, const char *name, round_of round, uint32_t steps, i
       b->took[n - 1u] = b->took[n];
       b->took[n] = larger;
     }
+  k = b->rounds / 2u;
   found->name = name;
   found->low_ns = (double)b->took[0] / steps;
-  found->median_ns = (double)b->took[b->rounds / 2u] / steps;
+  found->median_ns = (double)b->took[k] / steps;
   found->high_ns = (double)b->took[b->rounds - 1u] / steps;
   found->steps = steps;
   return b->took[0] > 0u;

@@ -184,7 +184,8 @@ static hexloom_status check_parameters(const hexloom_setup *setup) {
     status = wrong(HEXLOOM_BAD_PARAMETER, "a parameter is not in the range that the plan is proven for", k);
     status.seen = value;
     status.expected = lowest;
-    if (value > lowest) status.expected += ((value > p->most ? p->most : value) - lowest) / p->step * p->step;
+    if (value > lowest)
+      status.expected += (uint64_t)(((value > p->most ? p->most : value) - lowest) / p->step) * p->step;
     return status;
   }
   return status;

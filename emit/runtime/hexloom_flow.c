@@ -13,10 +13,10 @@
 
 #define SAMPLE_ROWS (8u) /* of a stripe that a transfer reads */
 #define SAMPLE_BYTES (16u)
-#define SINK_BYTES (SAMPLE_ROWS * SAMPLE_BYTES)
+#define SINK_BYTES ((size_t)SAMPLE_ROWS * SAMPLE_BYTES)
 #define HEAD_WORDS (3u)
-#define BUFFER_WORDS (3u)
-#define OPERAND_WORDS (3u)
+#define BUFFER_WORDS ((size_t)3u)
+#define OPERAND_WORDS ((size_t)3u)
 
 typedef struct stripe {
   unsigned char *at;
@@ -338,7 +338,7 @@ hexloom_flow *hexloom_flow_open(const hexloom_view *plain, const hexloom_memory 
 void hexloom_flow_close(hexloom_flow *flow) {
   if (flow->late != NULL) hexloom_late_close(flow->late);
   give_back(flow->source_bytes);
-  give_back(flow->sources);
+  give_back((void *)flow->sources);
   give_back(flow->sinks);
   give_back(flow);
 }

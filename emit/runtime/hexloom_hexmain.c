@@ -29,7 +29,7 @@
 #define INCLUDE_FILE(name, file)                                                         \
   __asm__(".section .data\n.p2align 7\n.globl " #name "\n" #name ":\n.incbin \"" file "\"\n" \
           ".globl " #name "_end\n" #name "_end:\n.p2align 3\n.text\n");                  \
-  extern unsigned char name[];                                                           \
+  extern unsigned char name[]; /* NOLINT(bugprone-macro-parentheses): a name */         \
   extern unsigned char name##_end[]
 
 INCLUDE_FILE(hexmain_tables, "tables.bin");
@@ -39,6 +39,11 @@ INCLUDE_FILE(hexmain_numbers, "numbers.bin");
 INCLUDE_FILE(hexmain_ddr, "memory.bin");
 
 int hexraw_main(void);
+
+/* The symbols of an included file are two objects for C: their distance is one of addresses. */
+static size_t bytes_of(const unsigned char *start, const unsigned char *end) {
+  return (size_t)((uintptr_t)end - (uintptr_t)start);
+}
 
 static void say(const char *name, uint64_t value, int is_none) {
   hexloom_hexraw_print("\"");
@@ -83,11 +88,9 @@ static int tell(const hexloom_status *s, uint64_t elapsed_ns) {
 }
 
 static int refused(const char *problem) {
-  hexloom_status status;
+  static hexloom_status status;
   status.code = HEXLOOM_BAD_TABLE;
   status.task = status.queue = status.event = HEXLOOM_NONE;
-  status.seen = status.expected = 0u;
-  status.stuck = status.executed = 0u;
   status.problem = problem;
   return tell(&status, 0u);
 }
@@ -112,15 +115,15 @@ static void write_trace(const hexloom_run *run, uint32_t queues) {
 /* Let all stages move patterns or compute; what is wrong, or NULL. */
 static const char *choose_kernels(hexloom_setup *setup, const hexloom_memory *memories) {
   static hexloom_view plain;
-  const char *problem = hexloom_open(hexmain_plain, (size_t)(hexmain_plain_end - hexmain_plain), &plain);
+  const char *problem = hexloom_open(hexmain_plain, bytes_of(hexmain_plain, hexmain_plain_end), &plain);
   static hexloom_kernel kernels[STAGES];
-  const size_t flow_words = (size_t)(hexmain_flow_end - hexmain_flow) / 4u;
-  const size_t words = (size_t)(hexmain_numbers_end - hexmain_numbers) / 8u;
+  const size_t flow_words = bytes_of(hexmain_flow, hexmain_flow_end) / 4u;
+  const size_t words = bytes_of(hexmain_numbers, hexmain_numbers_end) / 8u;
   uint32_t k;
   if (problem != NULL) return problem;
   numeric.words = (const uint64_t *)(const void *)hexmain_numbers;
   numeric.ddr = hexmain_ddr;
-  numeric.ddr_bytes = (uint64_t)(hexmain_ddr_end - hexmain_ddr);
+  numeric.ddr_bytes = bytes_of(hexmain_ddr, hexmain_ddr_end);
   if (flow_words > 0u) {
     flow = hexloom_flow_open(&plain, memories, (const uint32_t *)(const void *)hexmain_flow, flow_words, 1u, 0u);
     if (flow == NULL) return "the flow does not fit the tables";
@@ -142,7 +145,7 @@ int hexraw_main(void) {
   hexloom_port port;
   hexloom_status status;
   hexloom_run *run;
-  const char *problem = hexloom_open(hexmain_tables, (size_t)(hexmain_tables_end - hexmain_tables), &setup.view);
+  const char *problem = hexloom_open(hexmain_tables, bytes_of(hexmain_tables, hexmain_tables_end), &setup.view);
   const hexloom_header *head = setup.view.header;
   uint64_t begun;
   uint32_t k;

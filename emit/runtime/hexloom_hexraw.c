@@ -196,7 +196,7 @@ static thread *threads[HEXLOOM_HEXRAW_WORKERS];
 static size_t stack_size;
 
 static uint64_t now_ns(void *context) {
-  int64_t now[2];
+  int64_t now[2] = {0, 0}; /* the call writes it, which nobody sees but the kernel */
   (void)context;
   (void)call6(SYS_CLOCK_GETTIME64, CLOCK_MONOTONIC, word_of(now), 0, 0, 0, 0);
   return (uint64_t)now[0] * NS_PER_S + (uint64_t)now[1];

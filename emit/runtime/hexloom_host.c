@@ -53,7 +53,8 @@ static void *read_file(const char *name, size_t *length) {
   unsigned char *bytes = NULL;
   long size;
   if (file == NULL) return NULL;
-  if (fseek(file, 0L, SEEK_END) == 0 && (size = ftell(file)) >= 0 && fseek(file, 0L, SEEK_SET) == 0) {
+  size = fseek(file, 0L, SEEK_END) == 0 ? ftell(file) : -1L;
+  if (size >= 0 && fseek(file, 0L, SEEK_SET) == 0) {
     bytes = (unsigned char *)malloc((size_t)size + 1u);
     if (bytes != NULL && fread(bytes, 1u, (size_t)size, file) != (size_t)size) {
       free(bytes);
@@ -308,6 +309,7 @@ static int open_tables(host *h, const hexloom_view *view) {
   if (h->with.tables == NULL) return failed("no tables=");
   h->table_bytes = read_file(h->with.tables, &length);
   if (h->table_bytes == NULL) return failed("the tables cannot be read");
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the host keeps it, and gives it back when all is closed */
   h->status.problem = hexloom_open(h->table_bytes, length, &h->view);
   if (h->status.problem == NULL) return 0;
   h->status.code = HEXLOOM_BAD_TABLE;

@@ -98,7 +98,7 @@ static float element(uint32_t type, const uint8_t *block, uint32_t k) {
     return hexloom_from_half(half_at(block)) * (float)((int32_t)nibble - 8);
   }
   if (type == 8u) return hexloom_from_half(half_at(block)) * (float)(int8_t)block[2u + k];
-  return hexloom_from_half(half_at(block + 2u * k));
+  return hexloom_from_half(half_at(block + (size_t)2u * k));
 }
 
 void hexloom_dequantize(uint32_t type, const uint8_t *quantized, uint16_t *tile) {
@@ -106,7 +106,7 @@ void hexloom_dequantize(uint32_t type, const uint8_t *quantized, uint16_t *tile)
   uint32_t column, k;
   for (column = 0u; column < HEXLOOM_TILE; column++)
     for (k = 0u; k < HEXLOOM_TILE; k++)
-      tile[k * HEXLOOM_TILE + column] = hexloom_to_half(element(type, quantized + column * block, k));
+      tile[k * HEXLOOM_TILE + column] = hexloom_to_half(element(type, quantized + (size_t)column * block, k));
 }
 
 static void matmul_tile(const uint16_t *a, const uint16_t *w, uint16_t *out, uint32_t rows, uint32_t depth,
@@ -137,7 +137,7 @@ void hexloom_matmul(const uint16_t *a, const uint16_t *w, uint16_t *out, uint32_
 }
 
 void hexloom_dot(uint32_t type, const uint16_t *x, const uint8_t *tiles, size_t stride, float *out, uint32_t depth) {
-  const uint32_t block = hexloom_tile_bytes(type) / HEXLOOM_TILE;
+  const size_t block = hexloom_tile_bytes(type) / HEXLOOM_TILE;
   uint32_t column, d, k;
   for (column = 0u; column < HEXLOOM_TILE; column++) {
     float sum = 0.0f;
@@ -146,6 +146,89 @@ void hexloom_dot(uint32_t type, const uint16_t *x, const uint8_t *tiles, size_t 
         sum += hexloom_from_half(x[d * HEXLOOM_TILE + k]) * element(type, tiles + d * stride + column * block, k);
     out[column] = sum;
   }
+}
+
+/* --- whole numbers ----------------------------------------------------------------------------------------- */
+
+static float largest(const float *values, uint32_t count) {
+  float most = 0.0f;
+  uint32_t k;
+  for (k = 0u; k < count; k++) {
+    const float magnitude = values[k] < 0.0f ? -values[k] : values[k];
+    most = magnitude > most ? magnitude : most;
+  }
+  return most;
+}
+
+/* The nearest of -127 to 127; what is no number is -127. */
+static int32_t nearest(float value) {
+  const float inside = value > -127.0f ? (value < 127.0f ? value : 127.0f) : -127.0f;
+  return (int32_t)(inside < 0.0f ? inside - 0.5f : inside + 0.5f);
+}
+
+void hexloom_quantize_q8_0(const float *values, uint8_t *block) {
+  const float scale = largest(values, HEXLOOM_TILE) / 127.0f, inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
+  const uint16_t half = hexloom_to_half(scale);
+  uint32_t k;
+  block[0] = (uint8_t)(half & 255u);
+  block[1] = (uint8_t)(half >> 8);
+  for (k = 0u; k < HEXLOOM_TILE; k++) {
+    const float scaled = values[k] * inverse;
+    block[2u + k] = (uint8_t)nearest(scaled);
+  }
+}
+
+float hexloom_quantize_row(const float *values, uint8_t *bytes, uint32_t count) {
+  const float scale = largest(values, count) / 127.0f, inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
+  uint32_t k;
+  for (k = 0u; k < count; k++) {
+    const float scaled = values[k] * inverse;
+    bytes[k] = (uint8_t)(nearest(scaled) + 128);
+  }
+  return scale;
+}
+
+uint32_t hexloom_integer_tile_bytes(uint32_t width) { return width == 4u ? 512u : width == 8u ? 1024u : 0u; }
+
+static int32_t weight(uint32_t width, const uint8_t *column, uint32_t k) {
+  if (width == 8u) return (int8_t)column[k];
+  return (int32_t)(k < 16u ? column[k] & 15u : (uint32_t)column[k - 16u] >> 4) - 8;
+}
+
+void hexloom_matmul_integer(uint32_t width, const uint8_t *a, const uint8_t *w, int32_t *sums, uint32_t rows,
+                            uint32_t depth, uint32_t columns) {
+  const size_t tile = hexloom_integer_tile_bytes(width), column_bytes = tile / HEXLOOM_TILE;
+  int32_t values[HEXLOOM_TILE];
+  uint32_t c, d, k, r;
+  for (c = 0u; c < columns; c++)
+    for (d = 0u; d < depth / HEXLOOM_TILE; d++) {
+      const uint8_t *column = w + ((size_t)(c / HEXLOOM_TILE) * (depth / HEXLOOM_TILE) + d) * tile;
+      for (k = 0u; k < HEXLOOM_TILE; k++) values[k] = weight(width, column + c % HEXLOOM_TILE * column_bytes, k);
+      for (r = 0u; r < rows; r++) {
+        const uint8_t *row = a + (size_t)r * depth + (size_t)d * HEXLOOM_TILE;
+        int32_t *sum = &sums[(size_t)r * columns + c];
+        if (d == 0u) *sum = 0;
+        for (k = 0u; k < HEXLOOM_TILE; k++) *sum += ((int32_t)row[k] - 128) * values[k];
+      }
+    }
+}
+
+void hexloom_scale_sums(const int32_t *sums, float row_scale, const float *column_scales, float *out,
+                        uint32_t columns) {
+  uint32_t k;
+  for (k = 0u; k < columns; k++) {
+    const float scale = row_scale * column_scales[k];
+    out[k] = (float)sums[k] * scale;
+  }
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------ */
+
+void hexloom_copy_2d(uint8_t *to, size_t to_stride, const uint8_t *from, size_t from_stride, size_t row_bytes,
+                     size_t rows) {
+  size_t row, k;
+  for (row = 0u; row < rows; row++)
+    for (k = 0u; k < row_bytes; k++) to[row * to_stride + k] = from[row * from_stride + k];
 }
 
 /* --- rows -------------------------------------------------------------------------------------------------- */

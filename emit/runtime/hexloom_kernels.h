@@ -44,7 +44,35 @@ void hexloom_matmul(const uint16_t *a, const uint16_t *w, uint16_t *out, uint32_
 /* out[32] = x[depth] * the quantized tiles of 32 columns, `stride` bytes apart. */
 void hexloom_dot(uint32_t type, const uint16_t *x, const uint8_t *tiles, size_t stride, float *out, uint32_t depth);
 
-/* One row each. `out` may be an input. */
+/* --- whole numbers. Activations are bytes with 128 for zero, one scale for a row; weights are signed, one scale for a
+ * column, in tiles of 32 x 32 that are 32 columns one behind the other: of 8 bits 32 bytes along k, of 4 bits 16, the
+ * low nibbles k 0..15, the high ones k 16..31; nibble - 8. Rounding is to nearest, halves away from zero. */
+
+/* Write 32 values as a block of q8_0: the scale is the largest magnitude / 127. */
+void hexloom_quantize_q8_0(const float *values, uint8_t *block);
+
+/* Write a row as bytes, and return its scale: the largest magnitude / 127. */
+float hexloom_quantize_row(const float *values, uint8_t *bytes, uint32_t count);
+
+/* Bytes of a tile of weights that are `width` bits each: 4 or 8; 0 for others. */
+uint32_t hexloom_integer_tile_bytes(uint32_t width);
+
+/* sums[rows][columns] = (a[rows][depth] - 128) * w, of which tile (d, c) is number c * depth / 32 + d. Exact up to a
+ * depth of 131072. */
+void hexloom_matmul_integer(uint32_t width, const uint8_t *a, const uint8_t *w, int32_t *sums, uint32_t rows,
+                            uint32_t depth, uint32_t columns);
+
+/* One row of sums, times its scale and those of the columns. */
+void hexloom_scale_sums(const int32_t *sums, float row_scale, const float *column_scales, float *out,
+                        uint32_t columns);
+
+/* --- memory */
+
+/* Copy rows that lie `to_stride` and `from_stride` bytes apart, and do not overlap. */
+void hexloom_copy_2d(uint8_t *to, size_t to_stride, const uint8_t *from, size_t from_stride, size_t row_bytes,
+                     size_t rows);
+
+/* --- one row each. `out` may be an input. */
 void hexloom_rmsnorm(const float *in, const float *gamma, float *out, uint32_t columns); /* epsilon 1e-6 */
 void hexloom_softmax(const float *in, float *out, uint32_t columns);
 void hexloom_swiglu(const float *gate, const float *in, float *out, uint32_t columns);

@@ -3,6 +3,8 @@
 
 #include "hexloom_kernels.h"
 
+#define MOST_DEPTH (131072u) /* sums of products of bytes are whole numbers of 32 bits */
+
 /* --- what the words say ------------------------------------------------------------------------------------ */
 
 /* One range of bytes that a function touches: in an operand, or in DDR. */
@@ -40,7 +42,7 @@ static int ranges_of(const uint64_t *w, range found[4]) {
     case HEXLOOM_DEQUANTIZE:
       if (tile == 0u) return -1;
       found[0] = strided(w[2], w[3] * w[5], w[4], tile, w[5]);
-      found[1] = span(w[6], 2u * HEXLOOM_TILE_HALVES * w[3], 2u * HEXLOOM_TILE_HALVES * w[4]);
+      found[1] = span(w[6], UINT64_C(2) * HEXLOOM_TILE_HALVES * w[3], UINT64_C(2) * HEXLOOM_TILE_HALVES * w[4]);
       return 2;
     case HEXLOOM_MATMUL:
       found[0] = span(w[1], 0u, 2u * w[4] * w[5]);
@@ -68,6 +70,29 @@ static int ranges_of(const uint64_t *w, range found[4]) {
       found[1] = strided(w[3], 0u, w[5] / HEXLOOM_TILE * (w[6] / HEXLOOM_TILE), tile, w[4]);
       found[2] = span(HEXLOOM_ABSENT, w[7], 4u * w[6]);
       return 3;
+    case HEXLOOM_QUANTIZE:
+      found[0] = span(w[1], 0u, 4u * w[4] * w[5]);
+      found[1] = span(w[2], w[3] * w[5], w[4] * w[5]);
+      found[2] = span(HEXLOOM_ABSENT, w[6], 4u * w[4]);
+      return 3;
+    case HEXLOOM_PRODUCT:
+      if (hexloom_integer_tile_bytes((uint32_t)w[1]) == 0u || w[5] % HEXLOOM_TILE != 0u || w[5] == 0u ||
+          w[5] > MOST_DEPTH || w[6] % HEXLOOM_TILE != 0u)
+        return -1;
+      found[0] = span(w[2], 0u, w[4] * w[5]);
+      found[1] = span(w[3], 0u, w[5] * w[6] * w[1] / 8u);
+      found[2] = span(HEXLOOM_ABSENT, w[7], 4u * w[4] * w[6]);
+      return 3;
+    case HEXLOOM_READ_OUT:
+      found[0] = span(w[1], 0u, 4u * w[2] * w[3]);
+      found[1] = span(HEXLOOM_ABSENT, w[4], 4u * w[2] * w[3]);
+      return 2;
+    case HEXLOOM_SCALE:
+      found[0] = span(w[1], 4u * w[2] * w[4], 4u * w[3] * w[4]);
+      found[1] = strided(HEXLOOM_ABSENT, w[5], w[3], 4u * w[4], w[6]);
+      found[2] = span(HEXLOOM_ABSENT, w[7], 4u * w[3]);
+      found[3] = span(HEXLOOM_ABSENT, w[8], 4u * w[4]);
+      return 4;
     default:
       return -1;
   }
@@ -200,6 +225,26 @@ static void dot(const hexloom_call *call, const uint64_t *w, unsigned char *ddr)
                 (size_t)w[4], out + c * HEXLOOM_TILE, (uint32_t)w[5]);
 }
 
+static void quantize(const hexloom_call *call, const uint64_t *w, unsigned char *ddr) {
+  uint64_t first, row;
+  const uint64_t count = share(call, w[4], &first);
+  const float *in = (const float *)(const void *)at(call, w[1]);
+  float *scales = (float *)(void *)(ddr + w[6]);
+  for (row = first; row < first + count; row++)
+    scales[row] = hexloom_quantize_row(in + row * w[5], at(call, w[2]) + (w[3] + row) * w[5], (uint32_t)w[5]);
+}
+
+static void scale(const hexloom_call *call, const uint64_t *w, unsigned char *ddr) {
+  uint64_t first, row;
+  const uint64_t count = share(call, w[3], &first);
+  const int32_t *sums = (const int32_t *)(const void *)at(call, w[1]);
+  const float *of_rows = (const float *)(const void *)(ddr + w[7]);
+  const float *of_columns = (const float *)(const void *)(ddr + w[8]);
+  for (row = first; row < first + count; row++)
+    hexloom_scale_sums(sums + (w[2] + row) * w[4], of_rows[row], of_columns,
+                       (float *)(void *)(ddr + w[5] + row * w[6]), (uint32_t)w[4]);
+}
+
 int hexloom_numeric_kernel(const hexloom_call *call) {
   const hexloom_numeric *numeric = (const hexloom_numeric *)call->user;
   const uint64_t *w = numeric->words + (size_t)HEXLOOM_WORDS * call->serial;
@@ -227,6 +272,22 @@ int hexloom_numeric_kernel(const hexloom_call *call) {
       break;
     case HEXLOOM_DOT:
       if (call->slice == 0u) dot(call, w, numeric->ddr);
+      break;
+    case HEXLOOM_QUANTIZE:
+      quantize(call, w, numeric->ddr);
+      break;
+    case HEXLOOM_PRODUCT:
+      if (call->slice == 0u)
+        hexloom_matmul_integer((uint32_t)w[1], at(call, w[2]), at(call, w[3]), (int32_t *)(void *)(numeric->ddr + w[7]),
+                               (uint32_t)w[4], (uint32_t)w[5], (uint32_t)w[6]);
+      break;
+    case HEXLOOM_READ_OUT:
+      if (call->slice == 0u)
+        hexloom_copy_2d(at(call, w[1]), (size_t)(4u * w[3]), numeric->ddr + w[4], (size_t)(4u * w[3]),
+                        (size_t)(4u * w[3]), (size_t)w[2]);
+      break;
+    case HEXLOOM_SCALE:
+      scale(call, w, numeric->ddr);
       break;
     default:
       break;

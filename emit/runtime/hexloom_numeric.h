@@ -12,10 +12,16 @@
  *   FLOATS    operand of halves, row in it, rows, columns, offset in DDR, stride in DDR
  *   ROWS      kernel, operand in, operand second or none, operand gamma or none, operand out, rows, columns
  *   ROWS_IN_DDR  the same with offsets in DDR for operands
+ *   QUANTIZE  operand of floats, operand of bytes, first row there, rows, columns, offset of their scales in DDR
+ *   PRODUCT   bits, operand of bytes, operand of weights, rows, depth, columns, offset of the sums in DDR
+ *   READ_OUT  operand, rows, columns, offset of the sums in DDR
+ *   SCALE     operand of sums, row in it, rows, columns, offset in DDR, stride in DDR, offset of the scales of the rows
+ *             in DDR, of those of the columns
  *   DOT       type, operand x, operand of tiles, bytes from tile to tile, depth, columns, offset in DDR
  *
- * Words are at most 2^30, or HEXLOOM_ABSENT. The slices of a task share tiles or rows out among themselves; of MATMUL
- * and DOT the first one does all.
+ * Words are at most 2^30, or HEXLOOM_ABSENT. The slices of a task share tiles or rows out among themselves; of MATMUL,
+ * PRODUCT, READ_OUT and DOT the first one does all. Sums between a product and its read-out are in DDR, as there is no
+ * accumulator here.
  */
 #ifndef HEXLOOM_NUMERIC_H
 #define HEXLOOM_NUMERIC_H
@@ -35,7 +41,11 @@ enum hexloom_function {
   HEXLOOM_FLOATS,
   HEXLOOM_ROWS,
   HEXLOOM_ROWS_IN_DDR,
-  HEXLOOM_DOT
+  HEXLOOM_DOT,
+  HEXLOOM_QUANTIZE,
+  HEXLOOM_PRODUCT,
+  HEXLOOM_READ_OUT,
+  HEXLOOM_SCALE
 };
 
 enum hexloom_row_kernel { HEXLOOM_RMSNORM, HEXLOOM_SOFTMAX, HEXLOOM_SWIGLU, HEXLOOM_ADD, HEXLOOM_COPY };

@@ -283,7 +283,7 @@ static void give_back(hexloom_posix *posix) {
   free(posix->threads);
   free(posix->slots);
   free(posix->tickets);
-  free(posix->pending);
+  free((void *)posix->pending);
   free(posix);
 }
 

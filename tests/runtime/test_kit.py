@@ -10,10 +10,13 @@ from compile.tiny import tiny
 from runtime.hosts import GCC
 from runtime.test_runs import VENDOR
 from unit.emit import examples
+from unit.emit.examples import PIPE, Engine, compute, problem_of
 
 from hexloom.cli import main
 from hexloom.emit.host import RUNTIME
 from hexloom.emit.kit import write_kit
+from hexloom.emit.records import HMX
+from hexloom.emit.tables import make_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,8 +55,9 @@ def test_a_kit_measures_its_machine(tmp_path: Path) -> None:
 
 def test_a_kit_compiles_for_the_device(tmp_path: Path) -> None:
     write_kit(tiny(), tmp_path, "it")
-    compiler = Compiler(HEXAGON_CLANG, (*HEXAGON, "-mcpu=hexagonv73", "-std=c11", f"-I{VENDOR}"))
-    for name in ("it.c", "it_kernels.c", "hexloom_qurt.c", "hexloom_bench.c", *RUNTIME):
+    vendors = (f"-I{VENDOR}", f"-I{VENDOR / 'ggml'}")
+    compiler = Compiler(HEXAGON_CLANG, (*HEXAGON, "-mcpu=hexagonv73", "-std=c11", *vendors))
+    for name in ("it.c", "it_kernels.c", "hexloom_qurt.c", "hexloom_ggml.c", "hexloom_bench.c", *RUNTIME):
         compiler("-c", tmp_path / name, "-o", tmp_path / "it.o")
 
 
@@ -83,3 +87,21 @@ def test_the_file_of_kernels_says_what_is_given(tmp_path: Path) -> None:
     assert "/* A transfer: call hexloom_push() for each of its parts, which end in any order. */" in text
     assert "/* Slice call->slice of 2: all of them are called, each on its own thread. */" in text
     assert "/* hexloom_at(call, 0): 640 bytes, of its first task q.0. */" in text
+
+
+def test_a_kit_says_how_it_is_plugged_into_ggml(tmp_path: Path) -> None:
+    schedule = examples.small()
+    write_kit(schedule, tmp_path, "it")
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    threads = sum(queue.kind != HMX for queue in make_tables(schedule).queues)
+    assert f"The session needs {threads} threads in its work queue (`n_threads`) and HMX" in text
+    assert all(f"`{name}`" in text for name in (*RUNTIME, "hexloom_ggml.c", "it_kernels.c"))
+
+
+def test_a_kit_says_why_a_plan_cannot_ride(tmp_path: Path) -> None:
+    machine = (Engine(name="hmx", units=2), PIPE)
+    problem = problem_of([([compute("a", "t", "a", 0, "hmx", 9), compute("b", "t", "b", 0, "hmx", 9)], [], [])])
+    write_kit(examples.schedule_of(problem.model_copy(update={"engines": machine})), tmp_path, "it")
+    assert "This plan cannot ride on its queues: it has more than one queue of HMX." in (
+        (tmp_path / "README.md").read_text(encoding="utf-8")
+    )

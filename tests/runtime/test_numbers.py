@@ -11,6 +11,7 @@ from compile.conftest import ROOT, Compiler
 from runtime.hosts import GCC, INCLUDES
 
 from hexloom import Workload, solve
+from hexloom.emit.integer_matmul import quantized, weights
 from hexloom.emit.numbers import make_numbers
 from hexloom.emit.quantized import TYPES, random_tiles, tiles_to_matrix
 from hexloom.emit.tables import make_tables
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MATMUL = {"name": "mm", "kernel": "matmul_w4a16", "m": 70, "k": 96, "n": 160, "m_chunk": 64, "n_chunk": 64}
 ROWS = {"rows": 21, "cols": 40}
+W4A8 = {"name": "i", "kernel": "matmul_w4a8", "m": 100, "k": 64, "n": 96, "m_chunk": 64, "n_chunk": 64, "copies": 1}
 TASKS: dict[str, list[dict[str, Any]]] = {
     "q4_0 in two blocks": [MATMUL],
     "q8_0 in slices": [{**MATMUL, "weight_type": "q8_0", "slices": True, "load_parts": 3}],
@@ -31,6 +33,12 @@ TASKS: dict[str, list[dict[str, Any]]] = {
     "direct": [{"name": name, "kernel": name, "mode": "direct", **ROWS} for name in ("softmax", "add")],
     "experts": [{"name": "x", "kernel": "matmul_id", "rows": [40, 64, 7], "k": 64, "n": 96, "n_chunk": 64}],
     "gemv": [{"name": "g", "kernel": "gemv", "k": 64, "n": 320, "n_chunk": 64, "copies": 2}],
+    "whole numbers": [W4A8],
+    "whole numbers in slices": [{**W4A8, "weight_type": "i8", "slices": True, "load_parts": 2, "m_chunk": 128}],
+    "whole numbers of another task": [
+        {"name": "r", "kernel": "softmax", "rows": 100, "cols": 64, "output": "t"},
+        {**W4A8, "input": "t"},
+    ],
     "one after the other": [
         {**MATMUL, "output": "t"},
         {"name": "r", "kernel": "softmax", "rows": 70, "cols": 160, "input": "t", "output": "t"},
@@ -78,8 +86,8 @@ def test_a_wrong_result_is_named(host_of: Callable[[str], Host]) -> None:
         ({"name": "mine", "ops": [{"name": "a", "engine": "hvx", "duration_us": 1}]}, "task 'mine' has ops of its own"),
         ({"name": "r", "kernel": "copy", "element_bytes": 2, **ROWS}, "task 'r' has elements of 2 bytes"),
         (
-            {"name": "i", "kernel": "matmul_w4a8", "m": 64, "k": 32, "n": 32},
-            "task 'i' has kernel matmul_w4a8, which has no C of its own",
+            {"name": "f", "kernel": "attention", "queries": 64, "kv": 128, "heads": 1, "head_dim": 64},
+            "task 'f' has kernel attention, which has no C of its own",
         ),
     ],
 )
@@ -100,6 +108,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     source = ROOT / "emit" / "runtime" / "hexloom_kernels.c"
     Compiler(GCC, ("-std=c11", "-O2", "-shared", "-fPIC"))(*INCLUDES, source, "-o", library)
     found = ctypes.CDLL(str(library))
+    found.hexloom_quantize_row.restype = ctypes.c_float
     for name in ("hexloom_from_half", "hexloom_exp", "hexloom_sqrt"):
         getattr(found, name).restype = ctypes.c_float
         getattr(found, name).argtypes = [ctypes.c_uint16 if name.endswith("half") else ctypes.c_float]
@@ -150,3 +159,63 @@ def test_tiles_are_dequantized_exactly(weight_type: str, kernels: ctypes.CDLL) -
             quantized = tiles[(2 * c + d) * step :].copy()
             kernels.hexloom_dequantize(TYPES[weight_type], pointer(quantized), pointer(tile))
             assert np.array_equal(tile.view(np.float16), wanted[32 * d : 32 * d + 32, 32 * c : 32 * c + 32])
+
+
+def test_rows_become_bytes_as_numpy_says(kernels: ctypes.CDLL) -> None:
+    chance = np.random.default_rng(3)
+    rows = [chance.standard_normal(96, np.float32) * np.float32(10.0**e) for e in range(-6, 7, 2)]
+    rows += [np.zeros(96, np.float32), np.full(96, -3, np.float32), np.arange(-48, 48, dtype=np.float32)]
+    wanted, scales = quantized(np.stack(rows))
+    for row, numbers, scale in zip(rows, wanted, scales, strict=True):
+        found = np.zeros(96, np.uint8)
+        assert kernels.hexloom_quantize_row(pointer(row), pointer(found), 96) == scale
+        assert np.array_equal(found.astype(np.int32) - 128, numbers)
+        assert np.abs(row - numbers * scale).max() <= scale * 0.5001
+
+
+def test_blocks_of_q8_0_are_those_of_numpy(kernels: ctypes.CDLL) -> None:
+    """What is quantized and dequantized is within half a step, and a step is a half that is rounded."""
+    chance = np.random.default_rng(4)
+    for k in range(40):
+        row = chance.standard_normal(32, np.float32) * np.float32(2.0 ** (k - 20)) if k else np.zeros(32, np.float32)
+        block = np.zeros(34, np.uint8)
+        kernels.hexloom_quantize_q8_0(pointer(row), pointer(block))
+        (numbers,), (scale,) = quantized(row[None])
+        assert np.array_equal(block[2:].view(np.int8), numbers)
+        assert block[:2].view(np.float16)[0] == np.float16(scale)
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_products_of_whole_numbers_are_exact(width: int, kernels: ctypes.CDLL) -> None:
+    chance = np.random.default_rng(width)
+    rows, depth, columns = 37, 96, 64
+    a = chance.integers(0, 256, (rows, depth), np.uint8)
+    tiles = chance.integers(0, 256, depth * columns * width // 8, np.uint8)
+    sums = np.full((rows, columns), 77, np.int32)
+    kernels.hexloom_matmul_integer(width, pointer(a), pointer(tiles), pointer(sums), rows, depth, columns)
+    w = weights(tiles, width, depth, columns)
+    assert np.abs(w).max() == 2 ** (width - 1)
+    assert np.array_equal(sums, (a.astype(np.int64) - 128) @ w.astype(np.int64))
+    assert kernels.hexloom_integer_tile_bytes(width) == 128 * width
+    assert kernels.hexloom_integer_tile_bytes(width + 1) == 0
+
+
+def test_tiles_of_whole_numbers_lie_as_described(kernels: ctypes.CDLL) -> None:
+    """By hand: 3 at (row 33, column 34) of W[64, 64] is in tile 3: column 2 there, byte 1 along k."""
+    tiles = np.zeros(4096, np.uint8)
+    tiles[3 * 1024 + 2 * 32 + 1] = 3
+    w = weights(tiles, 8, 64, 64)
+    assert (w[33, 34], np.abs(w).sum()) == (3, 3)
+    nibbles = np.full(2048, 0x88, np.uint8)
+    nibbles[3 * 512 + 2 * 16 + 1] = 0xB8  # the high nibble: 16 further along k
+    w = weights(nibbles, 4, 64, 64)
+    assert (w[49, 34], np.abs(w).sum()) == (3, 3)
+
+
+def test_rows_are_copied_with_their_distances(kernels: ctypes.CDLL) -> None:
+    source = np.arange(5 * 48, dtype=np.uint8).reshape(5, 48)
+    target = np.full((5, 40), 255, np.uint8)
+    size = [ctypes.c_size_t(n) for n in (40, 48, 33, 5)]
+    kernels.hexloom_copy_2d(pointer(target), size[0], pointer(source), *size[1:])
+    assert np.array_equal(target[:, :33], source[:, :33])
+    assert (target[:, 33:] == 255).all()

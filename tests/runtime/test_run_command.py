@@ -13,7 +13,9 @@ from unit.emit.randoms import random_schedule
 
 from hexloom import solve
 from hexloom.cli import main
-from hexloom.emit.hexagon import find_clang, find_emulator
+from hexloom.emit import hexagon
+from hexloom.emit.hexagon import ARCHITECTURES, NEWEST, build_device, find_clang, find_emulator, find_zig
+from hexloom.emit.host import write_runtime
 from hexloom.emit.records import DMA, TASK_ASYNC
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.errors import InvalidInputError
@@ -121,10 +123,10 @@ def test_run_computes_and_refuses_another_workload(tmp_path: Path, capsys: pytes
     assert "was not made from this workload" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arch", [pytest.param("v68", marks=pytest.mark.slow), "v73"])
+@pytest.mark.parametrize("arch", [pytest.param(arch, marks=pytest.mark.slow) for arch in ("v68", "v79")] + ["v73"])
 def test_run_computes_on_an_emulated_hexagon(arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        find_emulator(), find_clang()
+        find_emulator(), find_zig() if arch == "v79" else find_clang()
     except InvalidInputError as missing:
         pytest.skip(str(missing))
     tasks = [*TASKS["q8_0 in slices"], *TASKS["rmsnorm"], *TASKS["gemv"]]
@@ -141,6 +143,33 @@ def test_run_computes_on_an_emulated_hexagon(arch: str, tmp_path: Path, capsys: 
     assert (measured.target, measured.kernels) == (f"hexagon-{arch}", "numeric")
     entries = make_tables(schedule).entries
     assert sum(record.phase != "wait" for record in measured.records) == len(entries)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", [arch for arch in ARCHITECTURES if arch not in ("v68", "v73", "v79")])
+def test_programs_link_for_all_that_is_known(arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are not run here: without optimisation, which takes most of the time."""
+    try:
+        find_clang() if arch <= NEWEST else find_zig()
+    except InvalidInputError as missing:
+        pytest.skip(str(missing))
+    monkeypatch.setattr(hexagon, "FLAGS", tuple("-O0" if flag == "-O2" else flag for flag in hexagon.FLAGS))
+    for name in ("tables", "plain", "flow", "numbers", "memory"):
+        (tmp_path / f"{name}.bin").write_bytes(b"")
+    write_runtime(tmp_path)
+    build_device(tmp_path, arch)
+    program = (tmp_path / "device").read_bytes()
+    flags = int.from_bytes(program[36:40], "little")
+    assert program[:4] == b"\x7fELF" and flags & 0xFFF == int(arch[1:], 16)  # e_flags of ELF32 name the processor
+
+
+def test_without_a_compiler_for_later_ones_it_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hexagon, "find_emulator", lambda: "qemu-hexagon")
+    monkeypatch.setattr(hexagon, "find_spec", lambda name: None)
+    assert main(["run", written(tiny(), tmp_path), "--target", "hexagon-v81"]) == 2
+    assert "no compiler for Hexagon after v73: ziglang is not installed; pip install ziglang" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

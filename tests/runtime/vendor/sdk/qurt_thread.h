@@ -1,0 +1,1 @@
+#include "qurt.h"
