@@ -7,6 +7,7 @@ left out are whole repeats, so all that is simulated is a few iterations around 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
@@ -205,8 +206,8 @@ def _advance(rows: Sequence[Sequence[Moment]], seen: int, ticks: Moment, since: 
 
 def _under_way(rows: Sequence[Sequence[Moment]]) -> int:
     """Return how many iterations have begun at most before an earlier one is over."""
-    begins = _begins(rows)
-    return max(sum(1 for begin in begins[k:] if begin < max(row)) for k, row in enumerate(rows))
+    begins = sorted(_begins(rows))
+    return max(bisect_left(begins, max(row)) - k for k, row in enumerate(rows))
 
 
 def _enough(rows: Rows, left: Mapping[str, int], shift: Shift, runs: int) -> dict[str, int]:
