@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hexloom.optimizer.robust.report import Robustness
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result, solve
-    from hexloom.optimizer.study.groups import study
     from hexloom.optimizer.study.report import Study
+    from hexloom.optimizer.study.study import study
     from hexloom.optimizer.traces.compare import compare
     from hexloom.optimizer.traces.comparison import Comparison
     from hexloom.optimizer.traces.importer import read_trace
@@ -108,7 +108,7 @@ _HOMES = {
     "pack": "hexloom.optimizer.pack",
     "read_trace": "hexloom.optimizer.traces.importer",
     "solve": "hexloom.optimizer.solve",
-    "study": "hexloom.optimizer.study.groups",
+    "study": "hexloom.optimizer.study.study",
     "solve_periodic": "hexloom.optimizer.periodic.solve",
     "summarize": "hexloom.optimizer.traces.summary",
     "tune": "hexloom.optimizer.tune.search",

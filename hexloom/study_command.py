@@ -17,7 +17,7 @@ from hexloom.formulations.problem import Problem
 from hexloom.inputs import load_work
 from hexloom.optimizer.errors import InvalidInputError, NoPlanError
 from hexloom.optimizer.study.ablations import names_of
-from hexloom.optimizer.study.groups import study
+from hexloom.optimizer.study.study import study
 from hexloom.sweep_run import run_sweep
 from hexloom.talk import DONE, INFEASIBLE, NO_PLAN, check_folder, say, seconds, tell
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hexloom.optimizer.opportunities.graph import checked, part_of, side_by_side
 from hexloom.optimizer.opportunities.kinds import ATTENTION, ELEMENTS, GGML, MATRIX, NORM
-from hexloom.optimizer.opportunities.overlap import solved
+from hexloom.optimizer.opportunities.overlap import place, repeated, solved
 from hexloom.optimizer.opportunities.pairs import Finder
 from hexloom.optimizer.opportunities.reach import Reach
 from hexloom.optimizer.opportunities.report import KindShare, Opportunities, Pairs, Reason, Solved
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.opportunities.graph import Graph
+    from hexloom.optimizer.opportunities.overlap import Placed
 
 LITTLE = 0.02
 """Part of a request below which the verdict says that little is to be had."""
@@ -58,25 +60,29 @@ def find(
     parts = [part_of(graph, first, end) for first, end in zip([0, *runs], runs, strict=False)]
     parts = [part for part in parts if part.ns]
     share = time_limit_s * (1 - (SEVERAL_SHARE if requests > 1 else 0))
-    seen: dict[object, tuple[Finder, Pairs, Solved]] = {}
-    found: list[tuple[Finder, Pairs, Solved]] = []
+    seen: dict[object, tuple[Finder, Pairs, Solved, Placed]] = {}
+    found: list[tuple[Finder, Pairs, Solved, Placed]] = []
     for part in parts:
         key = tuple((node.ns, node.needs, node.after, node.vtcm_bytes) for node in part.nodes)
         if key not in seen:
             reach = Reach(part)
             finder = Finder(part, reach)
             counted = finder.pairs()
-            seen[key] = finder, counted, solved(part, reach, finder, share * part.ns / graph.ns, seed)
+            placed = place(part, reach, share * part.ns / graph.ns, seed)
+            seen[key] = finder, counted, solved(part, finder, placed), placed
         found.append(seen[key])
-    one = added([solution for _, _, solution in found])
+    one = added([each[2] for each in found])
     largest = max(found, key=lambda each: each[2].saves_us)[0]
     several = None
     if requests > 1:
-        longest = max(parts, key=lambda part: part.ns)
+        longest, alone = max(zip(parts, found, strict=True), key=lambda pair: pair[0].ns)
         together = side_by_side(longest, requests)
         reach = Reach(together)
-        finder = Finder(together, reach)
-        several = solved(together, reach, finder, time_limit_s * SEVERAL_SHARE, seed)
+        placed = place(together, reach, time_limit_s * SEVERAL_SHARE, seed)
+        apart = repeated(alone[3], requests)  # at worst requests follow each other, each as it is best alone
+        if apart.makespan < placed.makespan:
+            placed = replace(apart, bound=placed.bound, groups=placed.groups, largest=placed.largest)
+        several = solved(together, Finder(together, reach), placed)
     return Opportunities(
         name=graph.name,
         source=graph.kind,
@@ -85,7 +91,7 @@ def find(
         operators=len(graph.nodes),
         total_us=graph.ns / 1000,
         kinds=kinds(graph),
-        pairs=pairs_added([counted for _, counted, _ in found], parts),
+        pairs=pairs_added([each[1] for each in found], parts),
         best_pairs=largest.named(),
         sets=largest.sets(),
         one=one,

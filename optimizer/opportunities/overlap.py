@@ -12,11 +12,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.flows import without_shares
+from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.problem import Buffer, Channel, Mode, Op, Precedence, Problem, Pull, Scratchpad
+from hexloom.formulations.speeds import Speeds
+from hexloom.optimizer.check import check_plan
 from hexloom.optimizer.errors import CheckFailedError
+from hexloom.optimizer.evaluate import evaluator
 from hexloom.optimizer.opportunities.graph import RESOURCES, subgraph
 from hexloom.optimizer.opportunities.pairs import saves_together
 from hexloom.optimizer.opportunities.report import Solved
+from hexloom.optimizer.planner import make_plan
+from hexloom.optimizer.simulate import simulate
 from hexloom.optimizer.solve import solve
 
 if TYPE_CHECKING:
@@ -35,6 +42,12 @@ MOST_NAMED = 12
 
 LEAST_S = 0.5
 """A search for fewer seconds is not begun, since to start it takes longer: the part is planned at once instead."""
+
+MOST_SOLVED = 600
+"""Operators of all parts that are solved, those that could save most first; the others get a list schedule."""
+
+PIECE = 400
+"""Operators of a larger part are listed so many at a time, one piece after the other, which takes less time."""
 
 
 @dataclass(frozen=True)
@@ -102,14 +115,19 @@ def _solutions(parts: list[Graph], keys: list[Key], seconds: float, seed: int) -
     wanted = sorted((key for key in kinds if hope[key]), key=lambda key: -hope[key] * times[key])
     work = sum(len(key) for key in wanted) or 1
     known = {key: _in_a_row(part) for key, part in kinds.items() if not hope[key]}
-    left = seconds
+    left, ops = seconds, MOST_SOLVED
     for key in wanted:
-        limit = max(LEAST_S, seconds * len(key) / work)
-        limit = limit if limit <= left else 0.0
-        left -= limit
-        solved, row = _solved(kinds[key], limit, seed), _in_a_row(kinds[key])
-        best = solved if solved[1] <= row[1] else row
-        known[key] = best[0], best[1], max(solved[2], row[2])
+        if len(key) > ops:
+            found = in_pieces(kinds[key])
+        else:
+            ops -= len(key)
+            limit = max(LEAST_S, seconds * len(key) / work)
+            limit = limit if limit <= left else 0.0
+            left -= limit
+            found = _solved(kinds[key], limit, seed)
+        row = _in_a_row(kinds[key])
+        best = found if found[1] <= row[1] else row
+        known[key] = best[0], best[1], max(found[2], row[2])
     return known
 
 
@@ -131,6 +149,53 @@ def _solved(part: Graph, seconds: float, seed: int) -> Part:
     return [rows[f"n{i}"] for i in range(len(part.nodes))], Fraction(schedule.makespan), Fraction(schedule.lower_bound)
 
 
+def in_pieces(part: Graph) -> Part:
+    """Return list schedules of `PIECE` operators each, one after the other: those first that could start first."""
+    heads: list[int] = []
+    for node in part.nodes:
+        heads.append(max((heads[p] + part.nodes[p].ns for p in node.after), default=0))
+    order = sorted(range(len(part.nodes)), key=lambda i: (heads[i], i))
+    times: list[tuple[Fraction, Fraction]] = [(Fraction(0), Fraction(0))] * len(part.nodes)
+    now = Fraction(0)
+    for first in range(0, len(order), PIECE):
+        members = order[first : first + PIECE]
+        piece = subgraph(part, members)
+        found, row = listed(piece), _in_a_row(piece)
+        best = found if found[1] <= row[1] else row
+        for i, (start, end) in zip(members, best[0], strict=True):
+            times[i] = now + start, now + end
+        now += best[1]
+    return times, now, _in_a_row(part)[2]
+
+
+def listed(part: Graph) -> Part:
+    """Return a list schedule, the longest rest of a chain first.
+
+    It is the better one of two: no resource is asked for more than there is, or operators slow each other.
+    """
+    problem, row = problem_of(part), _in_a_row(part)
+    rest = [0] * len(part.nodes)
+    for i in range(len(part.nodes) - 1, -1, -1):
+        rest[i] = part.nodes[i].ns + max((rest[k] for k in problem.successors[i]), default=0)
+    policy = Policy(priority=tuple(map(float, rest)), modes=(0,) * len(part.nodes))
+    apart = list_schedule(problem.with_rigid_channels(), policy)
+    freely = list_schedule(problem, policy, Speeds(problem, "fluid"))
+    judge = evaluator("fluid")
+    found = [] if apart is None else [without_shares(problem, apart)]
+    decision = min(
+        (*found, *([] if freely is None else [freely])), key=lambda one: judge(problem, one).makespan, default=None
+    )
+    if decision is None:
+        return row
+    plan = make_plan(problem, decision)
+    violations = check_plan(problem, plan)
+    if violations:
+        raise CheckFailedError(f"{part.name}: {violations[0].message}")
+    timeline = simulate(problem, plan, "fluid")
+    times = [timeline.times[op.name] for op in problem.ops]
+    return [(Fraction(t.start), Fraction(t.done)) for t in times], Fraction(timeline.makespan), row[2]
+
+
 def critical_ns(graph: Graph) -> int:
     """Return the longest chain of operators."""
     ends: list[int] = []
@@ -144,9 +209,21 @@ def busiest_ns(graph: Graph) -> int:
     return max(sum(node.needs[r] for node in graph.nodes) for r in range(len(RESOURCES)))
 
 
-def solved(graph: Graph, reach: Reach, finder: Finder, seconds: float, seed: int) -> Solved:
-    """Return the best overlap that was found in ``seconds``, with its bound and what it asks of memory."""
-    found = place(graph, reach, seconds, seed)
+def repeated(one: Placed, times: int) -> Placed:
+    """Return copies of a graph one after the other, each as in ``one``."""
+    shifts = [k * one.makespan for k in range(times)]
+    return Placed(
+        tuple(start + shift for shift in shifts for start in one.starts),
+        tuple(end + shift for shift in shifts for end in one.ends),
+        times * one.makespan,
+        Fraction(0),
+        1,
+        times * len(one.starts),
+    )
+
+
+def solved(graph: Graph, finder: Finder, found: Placed) -> Solved:
+    """Return an overlap with its bound, and what it asks of memory."""
     serial = graph.ns
     bound = max(found.bound, Fraction(critical_ns(graph)), Fraction(busiest_ns(graph)))
     pairs = _overlaps(graph, found)

@@ -19,14 +19,21 @@ FLAT_OPS = 8000
 
 def formulation_for(workload: Workload, machine: Machine, rule: Rule) -> tuple[Literal["flat", "periodic"], str]:
     """Return ``flat`` or ``periodic``, and why."""
+    source, why = source_for(workload, machine, rule)
+    return ("flat" if source is None else "periodic"), why
+
+
+def source_for(workload: Workload, machine: Machine, rule: Rule) -> tuple[Source | None, str]:
+    """Return what loops are made from, None where ops are better solved one by one; and why."""
     try:
         trips = iterations_of(workload, machine)
         task, least = min(trips.items(), key=lambda item: item[1])
         if least < FEW:
-            return "flat", f"task {task!r} has {least} iterations, fewer than {FEW}"
-        ops = Source(workload, machine, rule, FEW).ops()
+            return None, f"task {task!r} has {least} iterations, fewer than {FEW}"
+        source = Source(workload, machine, rule, FEW)
     except NotALoopError as why:
-        return "flat", str(why)
+        return None, str(why)
+    ops = source.ops()
     if ops <= FLAT_OPS:
-        return "flat", f"about {ops:,} ops, up to {FLAT_OPS:,} are solved one by one"
-    return "periodic", f"about {ops:,} ops in loops of {', '.join(f'{n:,}' for n in trips.values())} iterations"
+        return None, f"about {ops:,} ops, up to {FLAT_OPS:,} are solved one by one"
+    return source, f"about {ops:,} ops in loops of {', '.join(f'{n:,}' for n in trips.values())} iterations"

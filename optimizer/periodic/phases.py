@@ -222,7 +222,31 @@ class Unrolled:
                 missing[after] -= 1
                 if missing[after] == 0:
                     heapq.heappush(ready, (key(after), after))
-        return tuple(order)
+        return tuple(self._awaited(order)) if problem.shares else tuple(order)
+
+    def _awaited(self, order: Sequence[int]) -> Iterator[int]:
+        """Yield the actions, with transfers awaited, the oldest first, before what they hold of a share is needed.
+
+        A body gives that back when a transfer ends, a plan when its owner has looked.
+        """
+        held: dict[int, dict[str, int]] = {}
+        for action in order:
+            if action < 0:
+                if held.pop(~action, None) is not None:
+                    yield action
+                continue
+            needs = {
+                use.engine: use.units
+                for use in self.problem.share_uses(self.problem.ops[action].modes[self.modes[action]])
+            }
+            for share, units in needs.items():
+                while sum(of.get(share, 0) for of in held.values()) + units > self.problem.shares[share]:
+                    oldest = next(i for i, of in held.items() if share in of)
+                    del held[oldest]
+                    yield ~oldest
+            if self._transfer(action):
+                held[action] = needs
+            yield action
 
     def _begins(self) -> list[int]:
         begins, at = [], 0

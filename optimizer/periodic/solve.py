@@ -94,6 +94,19 @@ def solve_periodic(
         schedule = with_better_ends(
             schedule, source, reduced, least if seed is not None else max(left, least / 2), seed
         )
+    return passed(schedule)
+
+
+def passed(schedule: PeriodicSchedule) -> PeriodicSchedule:
+    """Return ``schedule`` if the checker passes it.
+
+    Raises
+    ------
+    NotALoopError
+        It does not go on as it begins.
+    CheckFailedError
+        It is wrong.
+    """
     violations = check_periodic_schedule(schedule)
     if violations and all(v.kind in UNSTEADY for v in violations):
         raise NotALoopError(f"no steady state can be shown: {violations[0].message}")

@@ -16,12 +16,14 @@ from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.simulate import ExactTimeline, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from fractions import Fraction
 
     from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Problem, Rule
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.plan import Plan
+    from hexloom.optimizer.simulate import OpTimes
     from hexloom.optimizer.workload import Workload
 
 
@@ -62,19 +64,28 @@ def iterations_of(workload: Workload, machine: Machine) -> dict[str, int]:
 class Source:
     """What the small workloads are made of: all with one tick, that of all tasks with ``few`` iterations.
 
+    ``change`` is done to each of them once it is lowered, and must do the same to every iteration.
+
     Raises
     ------
     NotALoopError
         Some task is not one loop.
     """
 
-    def __init__(self, workload: Workload, machine: Machine, rule: Rule, few: int) -> None:
-        self.workload, self.machine, self.rule = workload, machine, rule
+    def __init__(
+        self,
+        workload: Workload,
+        machine: Machine,
+        rule: Rule,
+        few: int,
+        change: Callable[[Lowered], Lowered] | None = None,
+    ) -> None:
+        self.workload, self.machine, self.rule, self.change = workload, machine, rule, change
         self.trips = iterations_of(workload, machine)
         if workload.reserved:
             raise NotALoopError("bytes are reserved until or from one op, which is none of a body")
         self.tick = workload.tick_us
-        lowered = self._lowered(dict.fromkeys(self.trips, few), 0)
+        lowered = lower(self.cut(dict.fromkeys(self.trips, few)), machine, rule)
         self.tick = lowered.problem.tick
         longer = self._lowered(dict.fromkeys(self.trips, few), 1)
         self._parts = parts_of_stages(lowered.problem, longer.problem)
@@ -120,7 +131,8 @@ class Source:
         return self.workload.model_copy(update={"tasks": tuple(tasks), "tick_us": self.tick})
 
     def _lowered(self, iterations: Mapping[str, int], more: int) -> Lowered:
-        return lower(self.cut({task: n + more for task, n in iterations.items()}), self.machine, self.rule)
+        lowered = lower(self.cut({task: n + more for task, n in iterations.items()}), self.machine, self.rule)
+        return lowered if self.change is None else self.change(lowered)
 
 
 def _keep(rolled: Rolled) -> tuple[dict[int, int], int, bool]:
@@ -179,14 +191,18 @@ def run(few: Small, phases: Sequence[Phase], *, moved: bool = False) -> Ran | No
             timeline = simulate(few.problem, plan, few.rule)
         except PlanError:
             continue
-        repeats = tuple(_repeat(few, begun, p, timeline) for p in range(len(begun)))
+        repeats = tuple(repeat_of(few, begun, p, timeline.times) for p in range(len(begun)))
         return Ran(few, begun, decision, plan, timeline, repeats)
     return None
 
 
-def _repeat(few: Small, phases: Sequence[Phase], p: int, timeline: ExactTimeline) -> Repeat | None:
-    runs = run_of(few.rolled, phases, p)
-    times = {i: timeline.times[few.problem.ops[i].name] for i in runs}
+def repeat_of(
+    few: Small, phases: Sequence[Phase], p: int, times_of: Mapping[str, OpTimes[int | Fraction]]
+) -> Repeat | None:
+    """Return the exact repeat of phase ``p`` in times by the names of ops; those that are not there are left out."""
+    names = [op.name for op in few.problem.ops]
+    runs = {i: at for i, at in run_of(few.rolled, phases, p).items() if names[i] in times_of}
+    times = {i: times_of[names[i]] for i in runs}
     body = phases[p].body
     distance = max((edge.distance for edge in body.loop.dependencies), default=0)
     rings = max((len(ring) for ring in body.schedule.addresses.values()), default=0)

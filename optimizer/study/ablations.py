@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hexloom.formulations.problem import Engine, Mode, Precedence, Problem, Use
 from hexloom.hwmodels.errors import did_you_mean
@@ -13,15 +15,22 @@ from hexloom.optimizer.kernels.engines import HMX, HVX
 from hexloom.optimizer.kernels.ggml_layout import Depth
 from hexloom.optimizer.kernels.rows import RowKernel
 from hexloom.optimizer.lower import loops_of, lower
+from hexloom.optimizer.periodic.choose import source_for
+from hexloom.optimizer.periodic.roll import NotALoopError
+from hexloom.optimizer.periodic.solve import FEW
+from hexloom.optimizer.periodic.trial import Source
 from hexloom.optimizer.solve import rule_named, solve
 from hexloom.optimizer.splits import with_parts
+from hexloom.optimizer.study.loops import planned
 from hexloom.optimizer.study.report import Ablation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hexloom.formulations.problem import Rule
     from hexloom.formulations.ticks import Moment
     from hexloom.hwmodels import Machine
+    from hexloom.optimizer.lower import Lowered
     from hexloom.optimizer.workload import Workload
 
 ALL = "all"
@@ -206,30 +215,100 @@ def ablate(
     title = ABLATIONS[name]
     rule = rule_named(contention)
     try:
-        changed: Workload | Problem = work
-        if name in ON_PROBLEMS:
-            changed = ON_PROBLEMS[name](_problem_of(work, machine, contention))
-        elif name not in ON_WORKLOADS:
-            rule = "none"
-        elif isinstance(work, Problem):
-            raise DoesNotApplyError("a problem in ticks has no kernels")
+        source = None if isinstance(work, Problem) or machine is None else source_for(work, machine, rule)[0]
+        if source is not None:
+            found = without_in_loops(name, source, time_limit_s, seed)
         else:
-            changed = ON_WORKLOADS[name](work)
-        hw = None if isinstance(changed, Problem) else machine
-        found = solve(changed, hw, time_limit_s=time_limit_s, contention=rule, seed=seed, explained=False)
-    except (DoesNotApplyError, InvalidInputError) as why:
+            changed: Workload | Problem = work
+            if name in ON_PROBLEMS:
+                changed = ON_PROBLEMS[name](_problem_of(work, machine, contention))
+            elif name not in ON_WORKLOADS:
+                rule = "none"
+            elif isinstance(work, Problem):
+                raise DoesNotApplyError("a problem in ticks has no kernels")
+            else:
+                changed = ON_WORKLOADS[name](work)
+            found = _solved(changed, machine, rule, time_limit_s, seed)
+    except (DoesNotApplyError, InvalidInputError, NotALoopError) as why:
         return Ablation(name=name, title=title, status="INVALID", note=str(why))
-    if found.makespan_us is None:
-        note = "" if found.infeasibility is None else found.infeasibility.message
-        return Ablation(name=name, title=title, status=found.status, note=note)
+    if found.makespan is None:
+        return Ablation(name=name, title=title, status=found.status, note=found.note)
     return Ablation(
         name=name,
         title=title,
         status=found.status,
-        makespan=found.makespan_us,
-        lower_bound=found.lower_bound_us,
-        costs=found.makespan_us - plan,
+        makespan=found.makespan,
+        lower_bound=found.lower_bound,
+        costs=found.makespan - plan,
     )
+
+
+def without_in_loops(name: str, source: Source, seconds: float, seed: int | None) -> Times:
+    """Return what the loops of ``source`` take without one thing.
+
+    Raises
+    ------
+    DoesNotApplyError
+        There is nothing to switch off.
+    NotALoopError
+        Without it they are no loops.
+    """
+    work, machine, rule = source.workload, source.machine, source.rule
+    if name == "no_task_overlap":
+        return _one_by_one(source, seconds, seed)
+    if name in ON_WORKLOADS:
+        changed = ON_WORKLOADS[name](work)
+        other, _ = source_for(changed, machine, rule)
+        return _solved(changed, machine, rule, seconds, seed) if other is None else _planned(other, seconds, seed)
+    if name not in ON_PROBLEMS:
+        return _planned(Source(work, machine, "none", FEW), seconds, seed)
+
+    def change(lowered: Lowered) -> Lowered:
+        return replace(lowered, problem=ON_PROBLEMS[name](lowered.problem))
+
+    return _planned(Source(work, machine, rule, FEW, change), seconds, seed)
+
+
+class Times(NamedTuple):
+    """What the changed work takes and at least takes, or why there is no plan."""
+
+    status: Literal["OPTIMAL", "FEASIBLE", "INFEASIBLE", "LIMIT"]
+    makespan: Moment | None = None
+    lower_bound: Moment | None = None
+    note: str = ""
+
+
+def _solved(
+    work: Workload | Problem, machine: Machine | None, rule: Rule, time_limit_s: float, seed: int | None
+) -> Times:
+    hw = None if isinstance(work, Problem) else machine
+    found = solve(work, hw, time_limit_s=time_limit_s, contention=rule, seed=seed, explained=False)
+    note = "" if found.infeasibility is None else found.infeasibility.message
+    return Times(found.status, found.makespan_us, found.lower_bound_us, note)
+
+
+def _planned(source: Source, seconds: float, seed: int | None) -> Times:
+    found, _ = planned(source, seconds, seed)
+    status: Literal["OPTIMAL", "FEASIBLE"] = "OPTIMAL" if found.makespan == found.lower_bound else "FEASIBLE"
+    return Times(status, found.us(found.makespan), found.us(found.lower_bound))
+
+
+def _one_by_one(source: Source, seconds: float, seed: int | None) -> Times:
+    """Return the sum of all loops, each alone, in one entry."""
+    tasks = list(source.trips)
+    if len(tasks) < 2:
+        raise DoesNotApplyError("there is one task")
+    rows = []
+    for task in tasks:
+        one = Source(source.cut({task: source.trips[task]}), source.machine, source.rule, FEW)
+        few = one.small({task: FEW}).problem
+        found = _planned(one, seconds / len(tasks), seed)
+        assert found.makespan is not None and found.lower_bound is not None
+        entry = few.entry_ticks * (few.tick or Fraction(1))
+        rows.append((found.makespan - entry, found.lower_bound - entry, entry))
+    makespan, bound, _ = (sum(row[k] for row in rows) for k in range(3))
+    entry = rows[0][2]
+    return Times("OPTIMAL" if makespan == bound else "FEASIBLE", makespan + entry, bound + entry)
 
 
 def _problem_of(work: Workload | Problem, machine: Machine | None, contention: str) -> Problem:

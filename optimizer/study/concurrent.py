@@ -42,40 +42,76 @@ class Concurrent:
     waited: tuple[str, ...] = ()
 
 
+class NoneSideBySideError(Exception):
+    """Why tasks cannot run side by side without a plan, in words."""
+
+
 def concurrent(problem: Problem, loops: Sequence[TaskLoop], rule: Rule) -> Concurrent:
     """Return the baseline for the loops of all tasks of ``problem``."""
-    for buffer in problem.buffers:
-        if buffer.address is not None or buffer.resident or buffer.pool is not None:
-            return Concurrent(None, f"buffer {buffer.name!r} is pinned, resident or in a pool, which only a plan knows")
-    task_of = {name: k for k, loop in enumerate(loops) for name in loop.loop}
-    for buffer in problem.buffers:
-        if len({task_of[name] for name in buffer.ops}) > 1:
-            return Concurrent(None, f"buffer {buffer.name!r} belongs to several tasks, whose order only a plan knows")
-    whole = [problem.restricted(frozenset(loop.loop), loop.task) for loop in loops]
-    room = problem.scratchpad.available_bytes
-    needs = [_bytes_needed(part, loop, room) for part, loop in zip(whole, loops, strict=True)]
-    for need, loop in zip(needs, loops, strict=True):
-        if need is None:
-            return Concurrent(None, f"task {loop.task!r}: its loop of today does not fit into {room} B of scratchpad")
-    caps = [need or 0 for need in needs]
-    crossing = any(task_of[edge.before] != task_of[edge.after] for edge in problem.precedences)
-    if crossing and sum(caps) > room:
-        return Concurrent(
-            None, "tasks wait for each other, and their buffers do not fit at once: without a plan they block"
-        )
-    spare = (room - sum(caps)) // len(caps)
-    if spare > 0:
-        caps = [cap + spare if part.buffers else cap for cap, part in zip(caps, whole, strict=True)]
-    parts = [_part(part, loop, cap) for part, loop, cap in zip(whole, loops, caps, strict=True)]
-    timeline, after, waited = _admitted(problem, parts, caps, room, rule)
+    try:
+        caps = caps_of(problem, loops)
+        parts = parts_of(problem, loops, caps)
+    except NoneSideBySideError as why:
+        return Concurrent(None, str(why))
+    timeline, after, waited = _admitted(problem, parts, caps, problem.scratchpad.available_bytes, rule)
     free = first_come(problem, parts, after, "none").makespan
     alone = sum(first_come(problem, [part], (), rule).makespan - problem.entry_ticks for part in parts)
     return Concurrent(timeline, "", free, alone, waited)
 
 
+def caps_of(problem: Problem, loops: Sequence[TaskLoop]) -> list[int]:
+    """Return the bytes of scratchpad that each task has while it runs.
+
+    Raises
+    ------
+    NoneSideBySideError
+        Only a plan knows how they share it.
+    """
+    for buffer in problem.buffers:
+        if buffer.address is not None or buffer.resident or buffer.pool is not None:
+            raise NoneSideBySideError(
+                f"buffer {buffer.name!r} is pinned, resident or in a pool, which only a plan knows"
+            )
+    task_of = {name: k for k, loop in enumerate(loops) for name in loop.loop}
+    for buffer in problem.buffers:
+        if len({task_of[name] for name in buffer.ops}) > 1:
+            raise NoneSideBySideError(f"buffer {buffer.name!r} belongs to several tasks, whose order only a plan knows")
+    whole = [problem.restricted(frozenset(loop.loop), loop.task) for loop in loops]
+    room = problem.scratchpad.available_bytes
+    needs = [_bytes_needed(part, loop, room) for part, loop in zip(whole, loops, strict=True)]
+    for need, loop in zip(needs, loops, strict=True):
+        if need is None:
+            raise NoneSideBySideError(f"task {loop.task!r}: its loop of today does not fit into {room} B of scratchpad")
+    caps = [need or 0 for need in needs]
+    crossing = any(task_of[edge.before] != task_of[edge.after] for edge in problem.precedences)
+    if crossing and sum(caps) > room:
+        raise NoneSideBySideError(
+            "tasks wait for each other, and their buffers do not fit at once: without a plan they block"
+        )
+    spare = (room - sum(caps)) // len(caps)
+    if spare > 0:
+        caps = [cap + spare if part.buffers else cap for cap, part in zip(caps, whole, strict=True)]
+    return caps
+
+
+def parts_of(problem: Problem, loops: Sequence[TaskLoop], caps: Sequence[int]) -> list[Part]:
+    """Return each task with its own plan within so many bytes.
+
+    Raises
+    ------
+    NoneSideBySideError
+        One of them does not fit.
+    """
+    return [
+        _part(problem.restricted(frozenset(loop.loop), loop.task), loop, cap)
+        for loop, cap in zip(loops, caps, strict=True)
+    ]
+
+
 def _part(part: Problem, loop: TaskLoop, cap: int) -> Part:
     decision = decision_of_loop(_within(part, cap), [part.op_index[name] for name in loop.loop])
-    assert decision is not None
+    if decision is None:
+        raise NoneSideBySideError(f"task {loop.task!r}: its loop of today does not fit into {cap} B of scratchpad")
     if loop.one_stage_at_a_time:  # today this loop overlaps nothing, whoever runs beside it
         decision = with_barriers(part, decision)
     return loop.task, part, make_plan(part, decision)

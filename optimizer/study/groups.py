@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.decision import Decision
-from hexloom.formulations.problem import Problem
 from hexloom.formulations.ticks import whole
 from hexloom.optimizer.attribution import advise, attribute, last_work
 from hexloom.optimizer.baselines import baselines
@@ -20,8 +19,6 @@ from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Gain
 from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.simulate import simulate
-from hexloom.optimizer.solve import machine_of, solve
-from hexloom.optimizer.study.ablations import ablate
 from hexloom.optimizer.study.concurrent import concurrent
 from hexloom.optimizer.study.report import Group, Study
 from hexloom.optimizer.study.scaled import at_tick
@@ -30,55 +27,11 @@ from hexloom.optimizer.study.steps import with_barriers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexloom.formulations.problem import Rule
+    from hexloom.formulations.problem import Problem, Rule
     from hexloom.formulations.ticks import Moment
-    from hexloom.hwmodels import Machine
     from hexloom.optimizer.baselines import Baselines
     from hexloom.optimizer.lower import TaskLoop
-    from hexloom.optimizer.solve import Progress, Result
-    from hexloom.optimizer.workload import Workload
-
-ABLATION_SHARE = 0.5
-"""Part of the time limit that each ablation gets."""
-
-
-def study(
-    work: Workload | Problem,
-    hw: Machine | str | None = None,
-    *,
-    time_limit_s: float = 10.0,
-    contention: str = "fluid",
-    seed: int | None = None,
-    ablations: Sequence[str] = (),
-    on_progress: Progress | None = None,
-) -> Study:
-    """Solve ``work`` and put the plan beside what people run today, with and without concurrency.
-
-    Parameters
-    ----------
-    work, hw, time_limit_s, contention, seed, on_progress
-        As for `hexloom.optimizer.solve.solve`.
-    ablations
-        Names of what to leave out, one at a time, of `hexloom.optimizer.study.ablations.ABLATIONS`.
-
-    Raises
-    ------
-    InvalidInputError
-        The input is wrong.
-    NoPlanError
-        There is no plan to compare.
-    """
-    result = solve(work, hw, time_limit_s=time_limit_s, contention=contention, seed=seed, on_progress=on_progress)
-    found = study_of(result, work.name)
-    if not ablations:
-        return found
-    machine = None if isinstance(work, Problem) else machine_of(work, hw)
-    plan = found.makespan("plan")
-    assert plan is not None
-    rows = tuple(
-        ablate(name, work, machine, plan, time_limit_s * ABLATION_SHARE, contention, seed) for name in ablations
-    )
-    return found.model_copy(update={"ablations": rows})
+    from hexloom.optimizer.solve import Result
 
 
 def study_of(result: Result, name: str, actual: Problem | None = None) -> Study:
@@ -116,7 +69,7 @@ def study_of(result: Result, name: str, actual: Problem | None = None) -> Study:
         _plan("fused_serial", problem, with_barriers(problem, decision), found, bottleneck, rule),
         _plan("plan", problem, decision, found, bottleneck, rule),
     )
-    groups = (*groups[:2], _with_word(groups[2], groups[-1]), *groups[3:])
+    groups = (*groups[:2], with_word(groups[2], groups[-1]), *groups[3:])
     unit: Literal["us", "ticks"] = "ticks" if schedule.problem.tick is None else "us"
     gain = groups[-1].gain
     advice = schedule.advice
@@ -132,13 +85,13 @@ def study_of(result: Result, name: str, actual: Problem | None = None) -> Study:
         status=schedule.status if bounds is None else "FEASIBLE",
         lower_bound=(schedule.lower_bound if bounds is None else bounds.best.ticks) * tick,
         bottleneck=result.bottleneck if bounds is None else bottleneck,
-        groups=tuple(_in_unit(group, tick) for group in groups),
+        groups=tuple(in_unit(group, tick) for group in groups),
         advice=advice,
         notes=schedule.notes,
     )
 
 
-def _with_word(side: Group, plan: Group) -> Group:
+def with_word(side: Group, plan: Group) -> Group:
     """Say why tasks without a plan may take less time than the plan."""
     if side.makespan is None or plan.makespan is None or side.makespan >= plan.makespan:
         return side
@@ -176,7 +129,7 @@ def _concurrent(
         several = len(found.tasks) > 1
         last, free = makespan, makespan
         if several:
-            last, free = last_work(problem, _fastest(problem), side.timeline, bottleneck, rule), side.free
+            last, free = last_work(problem, fastest(problem), side.timeline, bottleneck, rule), side.free
         entries = sum(task.entry for task in found.tasks)
         gain = Gain(
             existing=found.existing,
@@ -189,12 +142,14 @@ def _concurrent(
     return Group(name="concurrent", makespan=makespan, gain=gain, note=note)
 
 
-def _fastest(problem: Problem) -> Decision:
+def fastest(problem: Problem) -> Decision:
     """Return a decision of which only the modes count: those that today's loops take."""
     return Decision(problem.fastest_modes, (), (), ())
 
 
-def _in_unit(group: Group, tick: Fraction) -> Group:
+def in_unit(group: Group, tick: Fraction) -> Group:
+    """Return a group whose times in ticks are in the unit of ``tick``."""
+
     def scaled(ticks: Moment) -> Moment:
         value: Moment = whole(ticks * tick)
         return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import time
@@ -16,9 +17,13 @@ from hexloom.hwmodels import Machine, MachineFileError
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.lower import Lowered, lower
+from hexloom.optimizer.periodic.choose import FLAT_OPS, source_for
+from hexloom.optimizer.periodic.roll import ImpossibleLoopError, NotALoopError
 from hexloom.optimizer.solve import rule_named, solve
 from hexloom.optimizer.study.fields import point_of
 from hexloom.optimizer.study.groups import study_of
+from hexloom.optimizer.study.loops import study_of_loops
+from hexloom.optimizer.study.loops import with_ratio as with_ratio_of_loops
 from hexloom.optimizer.study.scaled import at_tick, in_order, with_grain, with_jitter, with_ratio
 from hexloom.optimizer.workload import Workload
 
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hexloom.formulations.ticks import Moment
+    from hexloom.optimizer.periodic.trial import Source
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.solve import Result
     from hexloom.optimizer.study.fields import Point, Value
@@ -76,6 +82,11 @@ def row_of(base: Base, key: str, values: Mapping[str, Value]) -> dict[str, Any]:
 
 def _solved(point: Point, base: Base) -> dict[str, Any]:
     work, machine = point.work, point.machine
+    if isinstance(work, Workload) and machine is not None:
+        source, words = source_for(work, machine, rule_named(point.contention))
+        with contextlib.suppress(NotALoopError):  # then op by op, as `solve` does
+            if source is not None:
+                return _of_loops(source, words, point, base)
     lowered: Lowered | None = None
     if point.ratio is not None or point.grain is not None:
         if isinstance(work, Workload):
@@ -104,6 +115,22 @@ def _solved(point: Point, base: Base) -> dict[str, Any]:
     problem = schedule.problem
     actual = None if point.jitter is None else with_jitter(problem, point.jitter, base.seed)
     return _numbers(study_of(result, work.name, actual), len(problem.ops))
+
+
+def _of_loops(source: Source, why: str, point: Point, base: Base) -> dict[str, Any]:
+    for knob, value in (("jitter", point.jitter), ("sync_grain", point.grain)):
+        if value is not None:
+            raise InvalidInputError(
+                f"--sweep {knob}: {why} are planned as loops, whose iterations are all alike; sweep it on the same "
+                f"workload with fewer tiles, up to {FLAT_OPS:,} ops"
+            )
+    if point.ratio is not None:
+        source = with_ratio_of_loops(source, point.ratio)
+    try:
+        found, ops = study_of_loops(source, time_limit_s=base.time_limit_s, seed=base.seed)
+    except ImpossibleLoopError as impossible:
+        return {"status": "INFEASIBLE", "note": str(impossible)}
+    return _numbers(found, ops)
 
 
 def _with_loops(result: Result, schedule: Schedule, lowered: Lowered) -> Result:

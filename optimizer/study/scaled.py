@@ -13,7 +13,7 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.splits import with_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hexloom.formulations.problem import Mode, Op, Problem
     from hexloom.optimizer.lower import TaskLoop
@@ -35,15 +35,32 @@ def with_ratio(problem: Problem, ratio: Fraction) -> Problem:
     InvalidInputError
         There is one task, or the others have no work.
     """
+    work = work_of(problem)
+    first = next(iter(work))
+    factor = factor_for(work, ratio)
+    return with_work(problem, lambda op: Fraction(1) if op.task == first else factor)
+
+
+def work_of(problem: Problem) -> dict[str, int]:
+    """Return for every task the ticks that its ops take at full speed, one after the other."""
     work: dict[str, int] = {}
     for op, m in zip(problem.ops, problem.fastest_modes, strict=True):
         work[op.task] = work.get(op.task, 0) + op.modes[m].latency_ticks
-    first, *others = work
-    rest = sum(work[task] for task in others)
-    if not others or not rest or not work[first]:
+    return work
+
+
+def factor_for(work: Mapping[str, int], ratio: Fraction) -> Fraction:
+    """Return by what the work of all tasks but the first grows, so that it is ``ratio`` times that of the first.
+
+    Raises
+    ------
+    InvalidInputError
+        There is one task, or the others have no work.
+    """
+    first, *others = work.values()
+    if not others or not sum(others) or not first:
         raise InvalidInputError("work_ratio: the work must have two tasks or more, each with work of its own")
-    factor = ratio * work[first] / rest
-    return with_work(problem, lambda op: Fraction(1) if op.task == first else factor)
+    return ratio * first / sum(others)
 
 
 def with_jitter(problem: Problem, part: Fraction, seed: int) -> Problem:
@@ -58,13 +75,13 @@ def with_jitter(problem: Problem, part: Fraction, seed: int) -> Problem:
     return with_work(problem, factor)
 
 
-def with_work(problem: Problem, factor: Callable[[Op], Fraction]) -> Problem:
+def with_work(problem: Problem, factor: Callable[[Op], Fraction], finer: int | None = None) -> Problem:
     """Return the problem with the work of every op times its ``factor``, rounded up to ticks; overheads stay.
 
-    Ticks are cut into parts where they are coarse for that.
+    Ticks are cut into ``finer`` parts: by default, into many where they are coarse.
     """
-    coarse = max((mode.latency_ticks for op in problem.ops for mode in op.modes), default=0) < MANY_TICKS
-    finer = FINER if coarse else 1
+    if finer is None:
+        finer = parts_of_a_tick(problem)
     known: dict[tuple[int, Fraction], Mode] = {}
 
     def changed(op: Op) -> Op:
@@ -82,6 +99,12 @@ def with_work(problem: Problem, factor: Callable[[Op], Fraction]) -> Problem:
     tick = str((problem.tick or Fraction(1)) / finer)
     ops = tuple(changed(op) for op in problem.ops)
     return with_parts(problem, ops=ops, entry_ticks=problem.entry_ticks * finer, tick_us=tick)
+
+
+def parts_of_a_tick(problem: Problem) -> int:
+    """Return into how many parts ticks are cut where work is scaled."""
+    coarse = max((mode.latency_ticks for op in problem.ops for mode in op.modes), default=0) < MANY_TICKS
+    return FINER if coarse else 1
 
 
 def at_tick(loops: Sequence[TaskLoop], old: Fraction | None, new: Fraction | None) -> tuple[TaskLoop, ...]:

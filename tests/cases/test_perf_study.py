@@ -12,7 +12,7 @@ from cases.neutral import to_problem
 from hexloom.formulations.problem import Engine, Mode, Op, Precedence, Problem, Use
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.opportunities.from_log import graph_of_log
-from hexloom.optimizer.study.groups import study
+from hexloom.optimizer.study.study import study
 from hexloom.optimizer.study.sweep import sweep
 from hexloom.optimizer.traces.importer import read_trace
 

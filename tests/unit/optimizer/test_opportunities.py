@@ -20,6 +20,7 @@ from hexloom.optimizer.opportunities.from_gguf import graph_of_gguf
 from hexloom.optimizer.opportunities.from_log import graph_of_log, names_of, totals_of
 from hexloom.optimizer.opportunities.from_onnx import graph_of_onnx
 from hexloom.optimizer.opportunities.graph import RESOURCES, Graph, Node
+from hexloom.optimizer.opportunities.overlap import in_pieces
 from hexloom.optimizer.opportunities.pairs import Finder
 from hexloom.optimizer.opportunities.reach import Reach, positions
 from hexloom.optimizer.opportunities.report import Opportunities
@@ -109,6 +110,36 @@ def test_what_is_solved_keeps_to_its_bounds(graph: Graph) -> None:
     busiest = max(sum(node.needs[r] for node in graph.nodes) for r in range(3))
     assert one.lower_bound_us >= max(*chain.values(), busiest) / 1000 - 1e-6
     assert Opportunities.from_json(found.to_json()) == found
+
+
+@settings(max_examples=15)
+@given(graphs().filter(lambda graph: graph.ns > 0))
+def test_list_schedules_in_pieces_keep_orders_and_resources(graph: Graph) -> None:
+    """Nobody begins before those that it follows, and no resource works longer than the whole takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hexloom.optimizer.opportunities.overlap.PIECE", 3)
+        times, makespan, bound = in_pieces(graph)
+    for i, node in enumerate(graph.nodes):
+        start, end = times[i]
+        assert end - start >= node.ns
+        assert all(times[p][1] <= start for p in node.after)
+    assert makespan == max(end for _, end in times)
+    needs = [sum(node.needs[r] for node in graph.nodes) for r in range(3)]
+    assert max(needs) <= bound <= makespan <= graph.ns
+
+
+def test_a_part_too_large_to_be_solved_is_listed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 pairs of HMX and HVX operators between two others, 1 us each: all pairs hide one of theirs."""
+    monkeypatch.setattr("hexloom.optimizer.opportunities.overlap.MOST_SOLVED", 50)
+    monkeypatch.setattr("hexloom.optimizer.opportunities.overlap.PIECE", 40)
+    nodes = [Node("first", "x", 1000, (0, 0, 1000))]
+    for k in range(40):
+        nodes += [Node(f"m{k}", "x", 1000, (1000, 0, 0), (0,)), Node(f"v{k}", "x", 1000, (0, 1000, 0), (0,))]
+    nodes.append(Node("last", "x", 1000, (0, 0, 1000), tuple(range(81))))
+    found = find(Graph("wide", "onnx", tuple(nodes), vtcm_bytes=ROOM), MACHINE, requests=2, time_limit_s=0)
+    assert found.one is not None and found.several is not None
+    assert (found.one.makespan_us, found.one.largest) == (42, 80)
+    assert 2 * 40 + 2 <= found.several.makespan_us <= 2 * 42
 
 
 def test_two_requests_are_reported_apart() -> None:
@@ -418,6 +449,34 @@ def test_headers_of_gguf_files_without_weights(tmp_path: Path) -> None:
         (tmp_path / "cut.gguf").write_bytes(data[:cut])
         with pytest.raises(InvalidInputError, match=r"no GGUF file|ends inside"):
             graph_of_gguf(tmp_path / "cut.gguf", MACHINE, 1)
+
+
+@pytest.mark.slow
+def test_five_thousand_operators_in_125_kinds_of_parts_take_less_than_a_minute() -> None:
+    """Each kind would be solved by itself: only as many as there is time for are, the others are listed."""
+    import random
+    import resource
+
+    draw = random.Random(3)
+    nodes: list[Node] = []
+    for part in range(125):
+        first = len(nodes)
+        for k in range(40):
+            ns = draw.randrange(2_000, 200_000)
+            needs = [0, 0, draw.randrange(ns // 3)]
+            needs[draw.randrange(3)] = ns * draw.randrange(50, 100) // 100
+            after = (first - 1,) if part and not k else () if not k else (first + draw.randrange(k),)
+            after = after if k < 39 else tuple(range(first, first + 39))
+            nodes.append(Node(f"n{len(nodes)}", "x", ns, (needs[0], needs[1], needs[2]), after))
+
+    def used() -> float:
+        of = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(one.ru_utime + one.ru_stime for one in of)
+
+    began = used()
+    found = find(Graph("kinds", "onnx", tuple(nodes), vtcm_bytes=ROOM), MACHINE, time_limit_s=2)
+    assert used() - began < 40
+    assert found.one is not None and found.one.saves > 0.3
 
 
 @pytest.mark.slow

@@ -22,9 +22,9 @@ from hexloom.optimizer.study.ablations import (
 from hexloom.optimizer.study.concurrent import concurrent
 from hexloom.optimizer.study.fields import point_of
 from hexloom.optimizer.study.grid import field_of, places_of
-from hexloom.optimizer.study.groups import study
 from hexloom.optimizer.study.journal import Journal
 from hexloom.optimizer.study.scaled import with_grain, with_ratio
+from hexloom.optimizer.study.study import study
 from hexloom.optimizer.study.sweep import sweep
 
 if TYPE_CHECKING:
