@@ -165,7 +165,7 @@ def _search(
         seconds, started, share = left, time.monotonic(), LOCAL_SHARE_LARGE
     if twice:
         share = min(share, LOCAL_ROOMY_S / seconds)
-    limit = Limit(seconds * share, deterministic=seed is not None)
+    limit = Limit(seconds * share, deterministic=twice or seed is not None)
     local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress, enough_gap)
     found = local.run(incumbents, not_yet, climb=not twice)
     best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
