@@ -118,10 +118,17 @@ class LocalSearch:
         self._fitting = problem.fitting_modes
         self._moves = Moves(problem, self.random, capped=speeds is not None)
 
-    def run(self, incumbents: tuple[Decision, ...] = (), sharpen: Callable[[], Bounds] | None = None) -> Found:
+    def run(
+        self,
+        incumbents: tuple[Decision, ...] = (),
+        sharpen: Callable[[], Bounds] | None = None,
+        *,
+        climb: bool = True,
+    ) -> Found:
         """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities.
 
-        ``sharpen`` is asked for better bounds when these prove nothing.
+        ``sharpen`` is asked for better bounds when these prove nothing. Without ``climb`` that is all, if anything came
+        of it.
         """
         infeasible = False
         try:
@@ -134,7 +141,7 @@ class LocalSearch:
                 infeasible = self._last_resort()
             if start is None and not infeasible and not self._proven:
                 start = self._random_start()
-            if start is not None and not self._proven:
+            if start is not None and climb and not self._proven:
                 self._climb(self._unblock(self._defer(start)))
         except KeyboardInterrupt:
             self.limit.interrupted = True

@@ -10,7 +10,7 @@ import contextlib
 import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hexloom.formulations.events.search import STATES_PER_SECOND, SearchLimits, search_events
 from hexloom.formulations.fixed_order import drop_useless_guards
@@ -48,11 +48,24 @@ WINDOWS_OPS, WINDOWS_SHARE = 64, 0.85
 LOST_GAP = Fraction(1, 20)
 """Where windows end with a larger gap, list schedules that know addresses are tried too."""
 
+LOCAL_ROOMY_S, TWICE_OPS = 0.25, 300
+"""Most seconds for list schedules where buffers fit side by side, up to so many ops: CP-SAT is sooner at the end there.
+
+It is asked twice at the same time, and knows what excludes each other.
+"""
+
 BESIDE_OPS = 400
 """Up to so many ops on buffers that do not all fit are solved by bytes and with addresses at the same time."""
 
 FLAT_OPS = 4000
 """Above so many ops the flat model is not built: it would not leave its presolve in the time of a solve."""
+
+
+class Sharpen(Protocol):
+    """Gives better bounds than the first ones, or the same; ``quick`` in a moment."""
+
+    def __call__(self, *, quick: bool = False) -> Bounds:
+        """Return them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +96,7 @@ def search(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None = None,
-    sharpen: Callable[[], Bounds] | None = None,
+    sharpen: Sharpen | None = None,
     enough_gap: Fraction = Fraction(0),
     *,
     solver: bool = True,
@@ -110,24 +123,25 @@ def _search(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None,
-    sharpen: Callable[[], Bounds] | None,
+    sharpen: Sharpen | None,
     enough_gap: Fraction,
 ) -> Found:
     started = time.monotonic()
     guards: tuple[Guard, ...] = ()
     tight = not problem.fits_side_by_side
     fresh = tight and len(problem.ops) <= FRESH_OPS
+    twice = flat and not tight and EVENT_OPS < len(problem.ops) <= TWICE_OPS
 
     def not_yet() -> Bounds:
         # The solver loads while bounds are sharpened and the local search runs; easy problems need neither.
         nonlocal guards
         if flat:
-            both = tight and len(problem.ops) <= BESIDE_OPS
+            both = twice or (tight and len(problem.ops) <= BESIDE_OPS)
             more = range(len(guards), 2 if both else 1)
             guards = (*guards, *(stack.enter_context(Guard(lazy=True)) for _ in more))
             for guard in guards:
                 guard.prepare()
-        return bounds if sharpen is None else sharpen()
+        return bounds if sharpen is None else sharpen(quick=twice and seed is None)
 
     share = 1.0 if not flat else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
     if flat and len(problem.ops) <= FEW_OPS:
@@ -149,9 +163,11 @@ def _search(
             return _by_solver(guards, problem, bounds, evaluate, so_far, left, seed, on_progress)
         incumbents = (*incumbents, *(() if placed is None else (placed[0],)))
         seconds, started, share = left, time.monotonic(), LOCAL_SHARE_LARGE
-    limit = Limit(seconds * share, deterministic=seed is not None)
+    if twice:
+        share = min(share, LOCAL_ROOMY_S / seconds)
+    limit = Limit(seconds * share, deterministic=twice or seed is not None)
     local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress, enough_gap)
-    found = local.run(incumbents, not_yet)
+    found = local.run(incumbents, not_yet, climb=not twice)
     best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
     lower = local.bounds.best.ticks
     proven = _met(best, lower, enough_gap)
@@ -181,7 +197,8 @@ def _search(
             return Found(best, 0, found.evaluations, False, True, plan_bound=plan_bound)
         left = left - share if seed is not None else seconds - (time.monotonic() - started)
     so_far = Found(best, 0, found.evaluations, False, False, plan_bound=plan_bound)
-    return _by_solver(guards, problem, local.bounds, evaluate, so_far, left, seed, on_progress)
+    later = sharpen if twice and seed is None else None
+    return _by_solver(guards, problem, local.bounds, evaluate, so_far, left, seed, on_progress, later)
 
 
 def _by_solver(
@@ -193,12 +210,23 @@ def _by_solver(
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None,
+    sharpen: Sharpen | None = None,
 ) -> Found:
     """Improve what was found with CP-SAT on the whole problem, for ``seconds``."""
     lower = int(bounds.best.ticks)
     guard, beside = guards[0], guards[1] if len(guards) > 1 else None
     improved = search_flat(
-        guard, problem, bounds.heads_tails, evaluate, found.best, lower, seconds, seed, on_progress, beside=beside
+        guard,
+        problem,
+        bounds.heads_tails,
+        evaluate,
+        found.best,
+        lower,
+        seconds,
+        seed,
+        on_progress,
+        beside=beside,
+        sharpen=None if sharpen is None else lambda: int(sharpen().best.ticks),
     )
     best = found.best
     if improved.decision is not None and improved.simulated is not None:

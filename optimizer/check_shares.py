@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import networkx as nx
-from networkx.algorithms.flow import preflow_push
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import networkx as nx
 
     from hexloom.formulations.problem import Engine, Mode, Problem
     from hexloom.optimizer.check_memory import Report
@@ -76,10 +75,14 @@ def _heaviest(order: HappensBefore, amounts: Mapping[str, int]) -> tuple[str, ..
     Users give from their known ends and take at their starts. An op gives nothing and takes nothing across a minimum
     cut exactly if it is in the antichain.
     """
-    graph: nx.DiGraph[object] = nx.DiGraph()
+    # Loaded where it is needed: most problems have no shares, and it takes as long as all else of a check.
+    from networkx import DiGraph, minimum_cut
+    from networkx.algorithms.flow import preflow_push
+
+    graph: nx.DiGraph[object] = DiGraph()
     graph.add_edges_from(order.graph.edges)
     for op, amount in amounts.items():
         graph.add_edge("all", ("observed", op), capacity=amount)
         graph.add_edge(("start", op), "none", capacity=amount)
-    _, (giving, _) = nx.minimum_cut(graph, "all", "none", flow_func=preflow_push)
+    _, (giving, _) = minimum_cut(graph, "all", "none", flow_func=preflow_push)
     return tuple(op for op in amounts if ("observed", op) in giving and ("start", op) not in giving)

@@ -8,13 +8,15 @@ without cycles cannot deadlock.
 
 from __future__ import annotations
 
+from collections import deque
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import networkx as nx
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import networkx as nx
 
     from hexloom.formulations.problem import Mode, Problem
     from hexloom.optimizer.plan import Plan, Queue, QueueEntry
@@ -38,7 +40,11 @@ class HappensBefore:
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.bit = {op.name: 1 << i for i, op in enumerate(problem.ops)}
-        self.graph = _graph(problem, plan)
+        self.followers: dict[Node, dict[Node, str]] = {}
+        """By node, what comes after it at once, and why: empty where that follows from the op itself."""
+        for before, after, why in _edges(problem, plan):
+            self.followers.setdefault(before, {})[after] = why
+            self.followers.setdefault(after, {})
         self._started_after: dict[Node, int] | None = None
 
     def cycle(self) -> list[tuple[Node, str]]:
@@ -46,9 +52,28 @@ class HappensBefore:
 
         A node that follows from the op itself, its end from its start, has no reason.
         """
-        if nx.is_directed_acyclic_graph(self.graph):
+        order, missing = self._order()
+        if len(order) == len(self.followers):
             return []
-        return [(edge[1], self.graph.edges[edge].get("why", "")) for edge in nx.find_cycle(self.graph)]
+        # Whoever is left has one before it that is left, so going back from anyone ends in a cycle.
+        back = {after: node for node, of in self.followers.items() if missing[node] for after in of if missing[after]}
+        node = next(node for node in self.followers if missing[node])
+        way: dict[Node, None] = {}
+        while node not in way:
+            way[node] = None
+            node = back[node]
+        turned = [*list(way)[list(way).index(node) :]][::-1]
+        return [(after, self.followers[before][after]) for before, after in pairwise([turned[-1], *turned])]
+
+    @cached_property
+    def graph(self) -> nx.DiGraph[Node]:
+        """The graph for others' algorithms; who only checks a plan need not load them."""
+        import networkx as nx
+
+        graph: nx.DiGraph[Node] = nx.DiGraph()
+        graph.add_nodes_from(self.followers)
+        graph.add_edges_from((node, after) for node, of in self.followers.items() for after in of)
+        return graph
 
     def after(self, op: str) -> int:
         """Return the ops that start only when ``op`` has been observed, as a bit set.
@@ -66,11 +91,28 @@ class HappensBefore:
             found |= self.bit[op]
         return found
 
+    def _order(self) -> tuple[list[Node], dict[Node, int]]:
+        """Return the nodes, each behind all before it, and how many before each are left: none without a cycle."""
+        missing = dict.fromkeys(self.followers, 0)
+        for of in self.followers.values():
+            for after in of:
+                missing[after] += 1
+        ready = deque(node for node, count in missing.items() if count == 0)
+        order: list[Node] = []
+        while ready:
+            node = ready.popleft()
+            order.append(node)
+            for after in self.followers[node]:
+                missing[after] -= 1
+                if missing[after] == 0:
+                    ready.append(after)
+        return order, missing
+
     def _closure(self) -> dict[Node, int]:
         after: dict[Node, int] = {}
-        for node in reversed(list(nx.topological_sort(self.graph))):
+        for node in reversed(self._order()[0]):
             found = 0
-            for follower in self.graph.successors(node):
+            for follower in self.followers[node]:
                 found |= after[follower]
                 if follower.point == "start":
                     found |= self.bit[follower.op]
@@ -83,25 +125,24 @@ def holds_to_result(mode: Mode, workers: set[str]) -> bool:
     return all(use.ticks == mode.latency_ticks for use in mode.uses if use.ticks > 0 and use.engine in workers)
 
 
-def _graph(problem: Problem, plan: Plan) -> nx.DiGraph[Node]:
+def _edges(problem: Problem, plan: Plan) -> Iterator[tuple[Node, Node, str]]:
+    """Yield what comes before what at once, and why."""
     ops = {op.name: op for op in problem.ops}
     workers = {engine.name for engine in problem.engines if engine.kind == "worker"}
     lasts = {a.op: holds_to_result(ops[a.op].modes[a.mode], workers) for a in plan.assignments}
-    graph: nx.DiGraph[Node] = nx.DiGraph()
     for name in ops:
-        graph.add_edge(Node("start", name), Node("done", name))
-        graph.add_edge(Node("done", name), Node("observed", name))
+        yield Node("start", name), Node("done", name), ""
+        yield Node("done", name), Node("observed", name), ""
     modes = {a.op: ops[a.op].modes[a.mode] for a in plan.assignments}
     rings = {engine.name: engine.depth for engine in problem.engines if engine.depth is not None}
     for queue in plan.queues:
         for entry, follower in pairwise(queue.entries):
-            graph.add_edge(_left(entry, lasts), _reached(follower), why=f"queue {queue.engine}[{queue.unit}]")
+            yield _left(entry, lasts), _reached(follower), f"queue {queue.engine}[{queue.unit}]"
         for ring, depth in rings.items():
             for before, after in _full(queue, ring, depth, modes):
-                graph.add_edge(Node("observed", before), Node("start", after), why=f"{ring} holds {depth}")
+                yield Node("observed", before), Node("start", after), f"{ring} holds {depth}"
     for wait in plan.waits:
-        graph.add_edge(Node("observed", wait.before), Node("start", wait.after), why="wait")
-    return graph
+        yield Node("observed", wait.before), Node("start", wait.after), "wait"
 
 
 def _full(queue: Queue, ring: str, depth: int, modes: dict[str, Mode]) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import networkx as nx
 from pydantic import ValidationError
 
 from hexloom.formulations.problem import (
@@ -384,6 +383,9 @@ def loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
 
     Labels whose ops depend on each other both ways cannot run back to back; they are one task.
     """
+    # It takes as long to load as the rest of this room, and workloads have tasks of their own.
+    import networkx as nx
+
     graph: nx.DiGraph[str] = nx.DiGraph()
     place = {op: k for k, op in enumerate(problem.topological_order)}
     names: dict[str, list[str]] = {}

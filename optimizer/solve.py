@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 from hexloom.formulations.again import claim_of, prove_again, prove_again_by_events
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
+from hexloom.formulations.configuration.sequences import sequence_bound
 from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
 from hexloom.formulations.pieces import Pieced, can_be_cut, search_in_pieces
 from hexloom.formulations.portfolio import Found, search
@@ -216,8 +217,14 @@ def solve(
     found = baselines(problem, lowered.loops, acting)
     dual: Certificate | None = None
 
-    def sharpen() -> Bounds:
+    def sharpen(*, quick: bool = False) -> Bounds:
         nonlocal bounds, dual
+        if not slows(acting):
+            sequence = sequence_bound(problem, bounds.heads_tails, bounds.best.ticks)
+            if sequence is not None:
+                bounds, dual = replace(bounds, found=(sequence[0], *bounds.found)), sequence[1]
+            if quick:
+                return bounds
         seconds, known = min(1.0, time_limit_s / 10), Fraction(0)
         if slows(acting) and len(problem.ops) <= SLOWED_OPS:
             seconds, known = min(SLOWED_S, time_limit_s / 3), Fraction(bounds.best.ticks)
@@ -230,7 +237,8 @@ def solve(
             at_least=known,
         )
         if priced is not None and priced[0].ticks > bounds.best.ticks:
-            bounds, dual = replace(bounds, found=(priced[0], *bounds.found)), priced[1]
+            others = tuple(bound for bound in bounds.found if bound.name != priced[0].name)
+            bounds, dual = replace(bounds, found=(priced[0], *others)), priced[1]
         return bounds
 
     tell = None

@@ -133,9 +133,9 @@ def configuration_bound(
         rising = _Rising(given, budget if merged is None else budget.part(CLASS_SHARE))
         known = math.floor(at_least if best is None else max(at_least, best[0].ticks))
         found = rising.run(max(start, known), known >= start)
-        proven = None if found is None else _proven(problem, order, heads_tails, given, merged, found)
-        if proven is not None and (best is None or proven[0].ticks > best[0].ticks):
-            best = proven
+        priced = None if found is None else proven(problem, order, heads_tails, given, merged, found)
+        if priced is not None and (best is None or priced[0].ticks > best[0].ticks):
+            best = priced
     return best
 
 
@@ -318,7 +318,7 @@ def first_open(
     return high, top(), low + Fraction(more) / Fraction(more - less)
 
 
-def _proven(
+def proven(
     problem: Problem, order: Order, ht: HeadsTails, given: Configurations, merged: Merged | None, found: Prices
 ) -> tuple[Bound, Certificate] | None:
     """Write the certificate of the classes that have a price, evaluated once more as the checker will."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.exclusive import exclusive_sets
+
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
@@ -61,6 +63,20 @@ def add_engines(model: cp_model.CpModel, problem: Problem, variables: FlatVars) 
         else:
             choices += _by_unit(model, engine, holds)
     return choices
+
+
+def add_exclusive(model: cp_model.CpModel, problem: Problem, variables: FlatVars) -> None:
+    """Ensure that ops of which no two can work at the same time follow each other; engines that are counted imply it.
+
+    ``end_i <= start_j or end_j <= start_i`` for all i, j of a set.
+    """
+    for one in exclusive_sets(problem):
+        model.add_no_overlap(
+            [
+                model.new_fixed_size_interval_var(variables.ops[i].start, ticks, f"exclusive:{i}")
+                for i, ticks in zip(one.ops, one.ticks, strict=True)
+            ]
+        )
 
 
 def _holds(problem: Problem, variables: FlatVars, engine: Engine) -> list[tuple[Hold, int]]:

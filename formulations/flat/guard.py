@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Pipe
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from hexloom.formulations.flat.process import SolverProcess, keep, started
 from hexloom.formulations.flat.solution import FlatOptions, FlatSolution
 
 if TYPE_CHECKING:
@@ -30,9 +27,6 @@ SLOWEST = 60
 
 LEAST_S = 0.01
 """What a solver has that loaded too long."""
-
-START_S = 30.0
-"""What a new process may take to load the solver on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +58,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a job has cost in the solver's own seconds, which are the same each time."""
+    """What a job has cost in the solver's own seconds, which are the same each time; how large its process became."""
 
     seconds: float
+    peak_mb: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,38 +91,42 @@ class Errand(Protocol):
 
 
 class Guard:
-    """A child process that solves flat models and runs errands; it loads while others search, is replaced when lost.
+    """A process that solves flat models and runs errands; it loads while others search, is replaced when lost.
 
-    ``spent`` are the seconds of the solver's own that jobs have taken which came to an end.
+    ``spent`` are the seconds of the solver's own that jobs have taken which came to an end. A process whose jobs came
+    to an end, or were stopped, is kept for the next guard: a solver takes longer to load than to solve most problems.
     """
 
     def __init__(self, *, lazy: bool = False) -> None:
         self._lazy = lazy
         self._stopped = False
-        self._process: subprocess.Popen[bytes] | None = None
-        self._connection: Connection | None = None
-        self._loaded = False
+        self._process: SolverProcess | None = None
+        self._woken, self._wake = Pipe(duplex=False)
         self.spent = 0.0
 
     def __enter__(self) -> Self:
-        """Start the child at once, so that it has loaded when the first job comes; a lazy one starts with the job."""
+        """Start the process at once, so that it has loaded when the first job comes; a lazy one starts with the job."""
         if not self._lazy:
-            self._start()
+            self.prepare()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the child, whatever it does."""
-        self._end()
+        """Leave the process to the next one; its last job is over."""
+        if self._process is not None:
+            keep(self._process)
+            self._process = None
+        self._woken.close()
+        self._wake.close()
 
     def prepare(self) -> None:
-        """Start the child of a lazy guard before its first job, which comes soon."""
-        if self._connection is None and not self._stopped:
-            self._start()
+        """Start the process of a lazy guard before its first job, which comes soon."""
+        if self._process is None and not self._stopped:
+            self._process = started()
 
     def solve(self, job: Job, on_solution: Callable[[FlatSolution], None] | None = None) -> Outcome:
         """Solve ``job``; its limit holds whatever the solver does.
 
-        ``GRACE_S`` after the limit the child is killed, and what it had found by then counts. A deterministic search
+        ``GRACE_S`` after the limit the process is killed, and what it had found by then counts. A deterministic search
         has many times its limit, so that only a hang is cut. Where the lower end of the makespan is above the upper
         one, there is nothing to search.
         """
@@ -152,15 +151,14 @@ class Guard:
 
     @property
     def stopped(self) -> bool:
-        """Whether the child was ended by `stop`; it is not started again."""
+        """Whether `stop` was called; nothing is solved any more."""
         return self._stopped
 
     def stop(self) -> None:
-        """End the child from another thread than the one that waits for it: that one is told that it died."""
-        self._stopped = True
-        process = self._process
-        if process is not None:
-            process.kill()
+        """End the search from another thread than the one that waits for it: that one is told that it died."""
+        if not self._stopped:
+            self._stopped = True
+            self._wake.send_bytes(b"stop")
 
     def _ask(
         self,
@@ -170,30 +168,41 @@ class Guard:
         name: str,
         take: Callable[[Any], None],
     ) -> tuple[str, int]:
-        finished, asked = False, time.monotonic()
+        usable, asked = False, time.monotonic()
         try:
-            if not self._ready():
-                return "OVERRUN", 0
-            connection = self._connection
-            if self._stopped or connection is None:
+            if self._stopped:
                 return "DIED", 0
+            self.prepare()
+            assert self._process is not None
+            process = self._process
+            loaded = process.loads(self._woken)
+            usable = loaded or self._stopped
+            if not loaded or self._stopped:
+                return "DIED" if self._stopped else "OVERRUN", 0
             if isinstance(job, Job) and not deterministic:
-                # A child that was still loading has spent of the limit.
+                # A process that was still loading has spent of the limit.
                 seconds = max(LEAST_S, seconds - (time.monotonic() - asked))
                 job = replace(job, options=replace(job.options, seconds=seconds))
-            connection.send(job)
+            usable = False
+            process.send(job)
             deadline = time.monotonic() + seconds * (SLOWEST if deterministic else 1) + GRACE_S
             while True:
-                if not connection.poll(max(0.0, deadline - time.monotonic())):
-                    return "OVERRUN", 0
-                message = connection.recv()
+                if not process.comes(deadline - time.monotonic(), self._woken):
+                    if not self._stopped:
+                        return "OVERRUN", 0
+                    if isinstance(job, Job):
+                        process.stop_job()
+                        usable = True
+                    return "DIED", 0
+                message = process.receive()
                 if isinstance(message, Spent):
                     self.spent += message.seconds
+                    process.peak_mb = message.peak_mb
                     continue
                 if isinstance(message, FlatSolution | Found):
                     take(message)
                     continue
-                finished = True
+                usable = True
                 status, bound = message
                 if status == "MODEL_INVALID":
                     raise AssertionError(f"{name}: CP-SAT refuses the model")
@@ -201,40 +210,6 @@ class Guard:
         except (EOFError, ConnectionResetError, BrokenPipeError):
             return "DIED", 0
         finally:
-            if not finished:
-                self._end()
-
-    def _ready(self) -> bool:
-        """Wait until a child has loaded; start one if there is none. False if it takes too long."""
-        if self._connection is None:
-            self._start()
-        assert self._connection is not None
-        if not self._loaded and not self._stopped:
-            if not self._connection.poll(START_S):
-                return False
-            self._connection.recv()
-            self._loaded = True
-        return True
-
-    def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "hexloom.formulations.flat.child", str(theirs.fileno())],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        self._connection = Connection(ours.detach())
-        self._loaded = False
-
-    def _end(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        self._process = self._connection = None
+            if not usable and self._process is not None:
+                self._process.end()
+                self._process = None

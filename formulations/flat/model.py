@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ortools.sat.python import cp_model
 
-from hexloom.formulations.flat.engines import UnitChoice, add_engines
+from hexloom.formulations.flat.engines import UnitChoice, add_engines, add_exclusive
 from hexloom.formulations.flat.memory import Ends, Life, add_addresses, add_bytes, add_lifetimes, ends_by_precedence
 from hexloom.formulations.flat.precedence import add_deadlines, add_precedences
 from hexloom.formulations.flat.solution import FlatSolution
@@ -30,6 +30,8 @@ class FlatModel:
         self.model = cp_model.CpModel()
         self.variables: FlatVars = self.add_variables(ht)
         self.choices: list[UnitChoice] = add_engines(self.model, problem, self.variables)
+        if options.exclusive:
+            add_exclusive(self.model, problem, self.variables)
         add_precedences(self.model, problem, self.variables)
         add_deadlines(self.model, problem, self.variables)
         self.lives: list[Life] = add_lifetimes(self.model, problem, self.variables, options.upper, self.ends)
@@ -37,6 +39,8 @@ class FlatModel:
         self.addresses = self.add_addresses(self.lives) if options.addresses else None
         self.model.minimize(self.variables.makespan)
         self.spent = 0.0
+        self._solver = cp_model.CpSolver()
+        self._stopped = False
 
     def add_variables(self, ht: HeadsTails) -> FlatVars:
         """Create the variables of all ops."""
@@ -87,8 +91,7 @@ class FlatModel:
 
     def solve(self, on_solution: Callable[[FlatSolution], None]) -> tuple[str, int]:
         """Search; return the status name and the best proven bound on the makespan."""
-        options = self.options
-        solver = cp_model.CpSolver()
+        options, solver = self.options, self._solver
         parameters = solver.parameters
         parameters.random_seed = options.seed
         parameters.num_workers = 1 if options.deterministic else options.workers
@@ -96,6 +99,10 @@ class FlatModel:
         parameters.stop_after_first_solution = options.first
         if not options.linear:
             parameters.linearization_level = 0
+        if options.exclusive:
+            # Who is before whom among ops that follow each other is worth more than it costs here, without exception.
+            parameters.use_strong_propagation_in_disjunctive = True
+            parameters.use_dynamic_precedence_in_disjunctive = True
         # A subsolver with known wrong answers on rectangles (or-tools #4582).
         parameters.ignore_subsolvers.append("packing_square_lns")
         if options.deterministic:
@@ -103,10 +110,17 @@ class FlatModel:
         else:
             parameters.max_time_in_seconds = options.seconds
         self.tune(parameters)
+        if self._stopped:
+            return "UNKNOWN", 0
         status = solver.solve(self.model, _Report(self, on_solution))
         self.spent = solver.response_proto.deterministic_time
         bound = solver.best_objective_bound if status != cp_model.INFEASIBLE else float(options.upper + 1)
         return solver.status_name(status), int(-(-bound // 1)) if bound > 0 else 0
+
+    def stop(self) -> None:
+        """End the search from another thread, or before it has begun."""
+        self._stopped = True
+        self._solver.stop_search()
 
     def tune(self, parameters: cp_model.SatParameters) -> None:
         """Set what the solver should do otherwise for this kind of model: nothing."""

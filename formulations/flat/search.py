@@ -11,6 +11,7 @@ from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Guard, Job
 from hexloom.formulations.flat.lane import BROKEN, CONTRADICTED, Lane, Task
 from hexloom.formulations.flat.solution import FlatOptions
+from hexloom.formulations.flat.twice import Twice
 from hexloom.formulations.flat.verify import broken_rule
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def search_flat(
     *,
     first: bool = False,
     beside: Guard | None = None,
+    sharpen: Callable[[], int] | None = None,
 ) -> FlatFound:
     """Improve ``incumbent`` with CP-SAT for at most ``seconds``; with ``first`` only until any plan is found.
 
@@ -63,10 +65,14 @@ def search_flat(
     packed; only when that fails are fewer bytes counted, and then the model with addresses solved: with a second guard
     ``beside`` it is solved from the beginning, at the same time. That nothing is shorter counts only when a second run
     without presolve and with another seed says so too, and when the same model, asked for the incumbent itself, does
-    not deny it: CP-SAT 9.15 has certified wrong optima.
+    not deny it: CP-SAT 9.15 has certified wrong optima. Where bytes do not matter, the second guard is for asking twice
+    at the same time; ``sharpen`` then gives a better bound when that takes longer.
     """
     task = Task(problem, ht, evaluate, lower, seconds, seed, first)
     workers = max(1, min(MOST_WORKERS, os.cpu_count() or 1))
+    if beside is not None and problem.fits_side_by_side:
+        both = (guard, beside)
+        return _found(Twice(both, task, incumbent, max(1, workers // 2), on_progress, sharpen).run(), lower)
     if beside is not None:
         return _found(Beside(guard, beside, task, incumbent, max(1, workers // 2), on_progress).run(), lower)
 

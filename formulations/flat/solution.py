@@ -26,7 +26,8 @@ class FlatSolution:
 class FlatOptions:
     """What the model holds and how it is searched; with ``first`` any solution is as good as the best.
 
-    Without ``linear`` no linear program is solved beside the search.
+    Without ``linear`` no linear program is solved beside the search. With ``exclusive`` the sets of ops that exclude
+    each other are constraints of their own.
     """
 
     addresses: bool
@@ -39,6 +40,7 @@ class FlatOptions:
     presolve: bool = True
     first: bool = False
     linear: bool = True
+    exclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True)

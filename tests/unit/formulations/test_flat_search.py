@@ -17,6 +17,7 @@ from hexloom.formulations import portfolio
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.flat import guard as guard_module
 from hexloom.formulations.flat import lane as lane_module
+from hexloom.formulations.flat import process as process_module
 from hexloom.formulations.flat.extract import decision_of
 from hexloom.formulations.flat.guard import Guard, Job, Outcome
 from hexloom.formulations.flat.model import FlatModel
@@ -28,7 +29,7 @@ from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.evaluate import evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from hexloom.formulations.problem import Problem
 
@@ -41,6 +42,7 @@ def solved_by_the_flat_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(portfolio, "EVENT_OPS", 0)
     monkeypatch.setattr(portfolio, "BESIDE_OPS", 0)
+    monkeypatch.setattr(portfolio, "TWICE_OPS", 0)
 
 
 # --- a solver that lies ---------------------------------------------------------------------------------
@@ -71,7 +73,7 @@ def lying(monkeypatch: pytest.MonkeyPatch, lie: Callable[[int, Job, Any], Outcom
 def worst_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Local search gives up after one list schedule in a bad order, so that there is something to improve."""
 
-    def run_once(self: LocalSearch, incumbents: Any = (), sharpen: Any = None) -> Any:
+    def run_once(self: LocalSearch, incumbents: Any = (), sharpen: Any = None, *, climb: bool = True) -> Any:
         if sharpen is not None:
             self.bounds = sharpen()
         p = self.problem
@@ -241,19 +243,21 @@ SOLVE_FIRST = """
 
 
 @pytest.fixture
-def child(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Put a program of the test's own in place of the solver's process."""
+def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Put a program of the test's own in place of the solver's process; none that was kept is used, none is kept."""
     start = subprocess.Popen
 
     def install(then: str) -> None:
+        process_module.end_kept()
         code = CHILD.format(then=then.strip())
 
         def popen(command: list[str], **keys: Any) -> Any:
             return start([sys.executable, "-c", code, command[-1]], **keys)
 
-        monkeypatch.setattr(guard_module.subprocess, "Popen", popen)
+        monkeypatch.setattr(process_module.subprocess, "Popen", popen)
 
-    return install
+    yield install
+    process_module.end_kept()
 
 
 def test_a_child_that_never_answers_is_cut(child: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,9 +302,10 @@ def test_the_guard_starts_again_after_a_death(child: Callable[[str], None]) -> N
 
 def test_a_child_that_never_loads_is_cut(child: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     p = nearly()
-    monkeypatch.setattr(guard_module, "START_S", 0.2)
+    process_module.end_kept()
+    monkeypatch.setattr(process_module, "START_S", 0.2)
     monkeypatch.setattr(
-        guard_module.subprocess,
+        process_module.subprocess,
         "Popen",
         lambda command, start=subprocess.Popen, **keys: start(
             [sys.executable, "-c", "import time; time.sleep(600)"], **keys
