@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hexloom.emit.ctext import EXTERNAL, INTERNAL, CText, Names, braced, comment, identifier, unsigned
 from hexloom.emit.descriptors import with_descriptors
 from hexloom.emit.looped import make_looped_tables
-from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, LAPS, NONE, TRIPS
+from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, LAPS, NONE, STRIDE, TAIL_COLUMNS, TAIL_ROWS, TRIPS
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 
@@ -27,7 +27,7 @@ INSIDE = frozenset({"loops", "bodies", "parameters", "descriptors", "advances"})
 
 LONGEST_STEM = EXTERNAL - len("_operands")
 QUEUE_KINDS = {1: "hmx", 2: "hvx", 4: "other", 5: "detached"}
-PARAMETER_KINDS = {LAPS: "laps", TRIPS: "trips"}
+PARAMETER_KINDS = {LAPS: "laps", TRIPS: "trips", STRIDE: "stride", TAIL_ROWS: "tail_rows", TAIL_COLUMNS: "tail_columns"}
 TASK_KINDS = {1: "hmx", 2: "hvx", 3: "dma", 4: "other"}
 
 
@@ -230,7 +230,11 @@ class CTables:
     def _parameter(self, parameter: Parameter) -> dict[str, Any]:
         """Return what a parameter is about, and the range that the plan is proven for."""
         kind = PARAMETER_KINDS[parameter.kind]
-        about = self.tables.groups[parameter.where] if parameter.kind == TRIPS else parameter.where
+        about: str | int = parameter.where
+        if parameter.kind == STRIDE:
+            about = self.tables.tensors[parameter.where - (len(self.tables.bindings) - len(self.tables.tensors))]
+        elif parameter.kind != LAPS:
+            about = self.tables.groups[parameter.where]
         return {"kind": kind, "of": about} | {
             name: getattr(parameter, name) for name in ("least", "most", "step", "usual")
         }

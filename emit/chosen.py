@@ -106,8 +106,15 @@ def laps_for_trips(tables: Tables, trips: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(laps)
 
 
-def parameters_for(tables: Tables, laps: Sequence[int], trips: Mapping[str, int] | None = None) -> tuple[int, ...]:
+def parameters_for(
+    tables: Tables,
+    laps: Sequence[int],
+    trips: Mapping[str, int] | None = None,
+    others: Mapping[tuple[int, int], int] | None = None,
+) -> tuple[int, ...]:
     """Return the parameters of tables with so many laps, in which only so many iterations of some groups do something.
+
+    ``others`` are strides and tails, by kind and what they are about; without it they are as usual.
 
     Raises
     ------
@@ -118,9 +125,18 @@ def parameters_for(tables: Tables, laps: Sequence[int], trips: Mapping[str, int]
     given = {} if trips is None else dict(trips)
     made = iterations_made(tables, laps)
     values = []
+    more = {} if others is None else dict(others)
     for p in tables.parameters:
         if p.kind == records.LAPS:
             values.append(laps[p.where])
+            continue
+        if p.kind != records.TRIPS:
+            value = more.pop((p.kind, p.where), p.usual)
+            if not p.least <= value <= p.most or (value - p.usual) % p.step:
+                raise InvalidInputError(
+                    f"parameter {len(values)}: {value}; the plan is proven for {p.least} to {p.most}, {p.step} apart"
+                )
+            values.append(value)
             continue
         count = given.pop(tables.groups[p.where], NONE)
         if count != NONE and not p.least <= count <= made[p.where]:
@@ -129,6 +145,8 @@ def parameters_for(tables: Tables, laps: Sequence[int], trips: Mapping[str, int]
                 f"proven for {p.least} and more"
             )
         values.append(count)
+    if more:
+        raise InvalidInputError(f"the tables have no parameter of kind and place {min(more)}")
     if given:
         raise InvalidInputError(f"trips of {min(given)!r}: the tables have no such parameter")
     return tuple(values)

@@ -11,15 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.emit import records
-from hexloom.emit.rows import Binding, Descriptor
+from hexloom.emit.rows import Binding, Descriptor, Parameter
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hexloom.emit.fold import Folded
     from hexloom.emit.rows import Tables, Task
     from hexloom.formulations.problem import Problem, Region
+    from hexloom.optimizer.periodic.schedule import Tail
 
 LONGEST_LENGTH = 2**24 - 1
 SHORT_FIELD, WIDE_FIELD, WIDE_SINCE = 2**16 - 1, 2**24 - 1, 75
@@ -96,12 +97,20 @@ class _Described:
             packed += region.rows * region.row_bytes
         return found
 
+    def regions_of_pieces(self, op: int) -> list[int]:
+        """Return for each of these pieces which region of the op it is of."""
+        regions = enumerate(self.regions[op])
+        return [k for k, region in regions for _ in pieces_of(region, 0, self.arch)]
 
-def with_descriptors(tables: Tables, problem: Problem, folded: Folded | None = None) -> Tables:
-    """Return the tables with a binding for every tensor that descriptors name.
+
+def with_descriptors(
+    tables: Tables, problem: Problem, folded: Folded | None = None, tails: Iterable[Tail] = ()
+) -> Tables:
+    """Return the tables with a binding for every tensor that descriptors name, and a parameter where it has a stride.
 
     Of tables with loops ``folded`` is what they were made of: there the rows of an op move on by as much with every
-    iteration. The bindings are large enough for the laps that are written down; for more a runtime sees itself.
+    iteration. The bindings are large enough for the laps that are written down; for more a runtime sees itself. Where
+    the last iteration may be shorter, as ``tails`` say, descriptors are, too.
 
     Raises
     ------
@@ -112,6 +121,10 @@ def with_descriptors(tables: Tables, problem: Problem, folded: Folded | None = N
     of_task = {t: described.pieces(task.op) for t, task in enumerate(tables.tasks) if described.kind(task.op)}
     tensors = tuple(dict.fromkeys(tensor for pieces in of_task.values() for tensor, _ in pieces))
     first = len(tables.bindings)
+    strides = {tensor: p for k, tensor in enumerate(tensors) if (p := _stride(described, tensor, first + k))}
+    parameters = (*tables.parameters, *strides.values())
+    number = {tensor: len(tables.parameters) + k + 1 for k, tensor in enumerate(strides)}
+    shorter = _Shorter(tables, tails, folded)
     tasks: list[Task] = []
     rows: list[Descriptor] = []
     for t, task in enumerate(tables.tasks):
@@ -119,7 +132,13 @@ def with_descriptors(tables: Tables, problem: Problem, folded: Folded | None = N
         tasks.append(replace(task, first_descriptor=len(rows), descriptor_count=len(pieces)))
         steps = [0] * len(pieces) if folded is None else _steps(described, folded, task, len(pieces))
         behind = 0 if folded is None else _iterations_behind(folded, task)
-        for (tensor, piece), step in zip(pieces, steps, strict=True):
+        for n, ((tensor, piece), step) in enumerate(zip(pieces, steps, strict=True)):
+            stride = strides.get(tensor)
+            if stride is not None and 0 != step % stride.usual != step:
+                raise InvalidInputError(
+                    f"op {problem.ops[task.op].name!r} moves on by {step} bytes in tensor {tensor!r}, neither along "
+                    f"rows of {stride.usual} nor from row to row; emit it without --descriptors"
+                )
             rows.append(
                 Descriptor(
                     offset=piece.offset - step * behind,
@@ -133,11 +152,14 @@ def with_descriptors(tables: Tables, problem: Problem, folded: Folded | None = N
                     operand=0,
                     kind=described.kind(task.op),
                     dimensions=1 if piece.rows == 1 else 2,
+                    stride_parameter=number.get(tensor, 0),
+                    **shorter.fields(described, task, n),
                 )
             )
-    bindings = (*tables.bindings, *(_binding(problem, tensor) for tensor in tensors))
+    bindings = (*tables.bindings, *(_binding(described, tensor) for tensor in tensors))
     made = replace(tables, tasks=tuple(tasks), descriptors=tuple(rows), bindings=bindings, tensors=tensors)
-    counts = {"descriptor_count": len(rows), "binding_count": len(bindings)}
+    made = replace(made, parameters=parameters)
+    counts = {"descriptor_count": len(rows), "binding_count": len(bindings), "parameter_count": len(parameters)}
     return replace(made, header=replace(made.header, **counts)).sealed()
 
 
@@ -168,8 +190,74 @@ def _steps(described: _Described, folded: Folded, task: Task, count: int) -> Seq
     return found
 
 
-def _binding(problem: Problem, tensor: str) -> Binding:
+def _binding(described: _Described, tensor: str) -> Binding:
+    problem = described.problem
     regions = [region for access in problem.accesses for region in access.regions if region.tensor == tensor]
     past = all(region.bypass for region in regions)
     space = records.DDR_DMA_ONLY if past else records.DDR_MAPPED
-    return Binding(max(region.end_bytes for region in regions), LINE_BYTES, space, 0)
+    known = all(described.kind(problem.op_index[op]) for op, _ in _touching(problem, tensor))
+    flags = records.BINDING_DESCRIBED if known else 0
+    return Binding(max(region.end_bytes for region in regions), LINE_BYTES, space, flags)
+
+
+def _touching(problem: Problem, tensor: str) -> list[tuple[str, Region]]:
+    """Return which op touches what of a tensor."""
+    return [
+        (op, region)
+        for access in problem.accesses
+        for region in access.regions
+        if region.tensor == tensor
+        for op in access.ops
+    ]
+
+
+def _stride(described: _Described, tensor: str, binding: int) -> Parameter | None:
+    """Return how far apart the rows of a tensor may lie; None where it is not one of rows, or that cannot be told.
+
+    All who touch it must have descriptors, and touch parts of rows. Then who touches the same bytes as whom is the same
+    for any stride that rows fit in, and who touches the same lines for any that is whole lines more.
+    """
+    problem = described.problem
+    touching = _touching(problem, tensor)
+    usual = {region.stride_bytes for _, region in touching if region.rows > 1}
+    field = SHORT_FIELD if described.arch < WIDE_SINCE else WIDE_FIELD
+    if len(usual) != 1 or max(usual) > field or not all(described.kind(problem.op_index[op]) for op, _ in touching):
+        return None
+    (stride,) = usual
+    longest = max(region.offset_bytes % stride + region.row_bytes for _, region in touching)
+    if longest > stride:
+        return None
+    least = stride if stride % LINE_BYTES else -(-longest // LINE_BYTES) * LINE_BYTES
+    most = stride + (field - stride) // LINE_BYTES * LINE_BYTES
+    return Parameter(records.STRIDE, binding, least, most, LINE_BYTES, stride)
+
+
+class _Shorter:
+    """Which descriptors are shorter in the last iteration."""
+
+    def __init__(self, tables: Tables, tails: Iterable[Tail], folded: Folded | None) -> None:
+        self.folded = folded
+        self.tails = {tail.task: tail for tail in tails}
+        kinds = (records.TAIL_ROWS, records.TAIL_COLUMNS)
+        self.number = {tables.groups[p.where]: k + 1 for k, p in enumerate(tables.parameters) if p.kind in kinds}
+
+    def fields(self, described: _Described, task: Task, piece: int) -> dict[str, int]:
+        """Return what a piece of a task takes from the tail of its group."""
+        if self.folded is None or not task.flags & records.TASK_REPEATED:
+            return {}
+        name, stage, part, _ = self.folded.labels[task.op]
+        if name not in self.number:
+            return {}
+        tail = self.tails[name]
+        of_pieces = described.regions_of_pieces(task.op)
+        found = {s.field for s in tail.shrinks if (s.stage, s.part, s.region) == (stage, part, of_pieces[piece])}
+        if not found:
+            return {}
+        if of_pieces.count(of_pieces[piece]) > 1:
+            raise InvalidInputError(
+                f"op {described.problem.ops[task.op].name!r} takes several descriptors for what may be shorter in the "
+                "last iteration; emit it without --descriptors"
+            )
+        (field,) = found
+        kind = records.FEWER_ROWS if field == "rows" else records.SHORTER_ROWS
+        return {"tail_parameter": self.number[name], "tail": kind}

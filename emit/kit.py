@@ -11,7 +11,7 @@ from hexloom.emit.c_tables import tables_of
 from hexloom.emit.ctext import INTERNAL, CText, Names, comment
 from hexloom.emit.files import write_emission
 from hexloom.emit.host import RUNTIME, write_runtime
-from hexloom.emit.records import DMA, HMX, OPERAND_RING, RUN, TASK_ASYNC, TRIPS
+from hexloom.emit.records import DMA, HMX, LAPS, OPERAND_RING, RUN, STRIDE, TAIL_COLUMNS, TAIL_ROWS, TASK_ASYNC, TRIPS
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.schedule import write_whole
 
@@ -217,19 +217,31 @@ endif()
 
 def _about(tables: Tables, parameter: Parameter) -> str:
     """Return what a parameter says, in words."""
-    if parameter.kind == TRIPS:
-        return f"iterations of `{tables.groups[parameter.where]}`"
-    return f"laps of loop {parameter.where}"
+    if parameter.kind == LAPS:
+        return f"laps of loop {parameter.where}"
+    if parameter.kind == STRIDE:
+        return f"bytes from row to row of binding {parameter.where}"
+    what = {TRIPS: "iterations", TAIL_ROWS: "rows of the last iteration", TAIL_COLUMNS: "columns of the last iteration"}
+    return f"{what[parameter.kind]} of `{tables.groups[parameter.where]}`"
 
 
 def _laps(tables: Tables, stem: str) -> str:
     """Return which parameters the tables have; nothing where they have none."""
-    if not tables.loops:
+    if not tables.parameters:
         return ""
     rows = "\n".join(
         f"| {k} | {_about(tables, p)} | {p.least} | {p.most} | {p.step} | {p.usual} |"
         for k, p in enumerate(tables.parameters)
     )
+    if not tables.loops:
+        return f"""Strides may be given when the tables are bound (`parameters` of a `hexloom_setup`), from the least
+to the most and so many apart.
+
+| parameter | what | least | most | apart | usual |
+|---|---|---|---|---|---|
+{rows}
+
+"""
     return f"""The tables have loops. How many laps they make may be given when they are bound (`parameters` of a
 `hexloom_setup`), from the least to the most and so many apart; `{stem}.json` says how many iterations of which task a
 lap has. Without it they are as usual. A kernel is told its `iteration` and `tile`. Of the iterations that the laps make

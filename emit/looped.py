@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hexloom.emit.orders import Step
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 
+TAIL_KINDS = {"rows": records.TAIL_ROWS, "columns": records.TAIL_COLUMNS}
 MOST_TRIGGERS = 2**31 - 1
 MOST_ITERATIONS = 2**32 - 2
 
@@ -62,7 +63,7 @@ def make_looped_tables(periodic: PeriodicSchedule, *, descriptors: bool = False)
     except InvalidInputError:  # where single runs cannot be laps, whole periods may
         made = _Build(periodic, whole=True)
         tables = made.tables()
-    return with_descriptors(tables, made.problem, made.folded) if descriptors else tables
+    return with_descriptors(tables, made.problem, made.folded, periodic.tails) if descriptors else tables
 
 
 class _Build(Classes):
@@ -87,7 +88,7 @@ class _Build(Classes):
         buffers, bindings = self.places.buffers, self.places.bindings
         loops = self._loops(kinds, len(events))
         laps = [self._parameter(k, kinds, events) for k in range(len(self.windows))]
-        parameters = (*laps, *(self._trips(group, laps) for group in self.to_cut))
+        parameters = (*laps, *(self._trips(group, laps) for group in self.to_cut), *self._tails())
         waits = tuple(wait for mine in waits_of for wait in mine)
         advances = tuple(Advance(self.advance(k, group)) for k in range(len(self.windows)) for group in self.groups)
         tables = Tables(
@@ -344,6 +345,15 @@ class _Build(Classes):
         written = 1 + max(label[3] for label in self.folded.labels if label[0] == name)
         most = written + sum(self.advance(k, name) * (p.most - p.least) for k, p in enumerate(laps))
         return Parameter(records.TRIPS, group, 0, most, 1, self.periodic.trips[name])
+
+    def _tails(self) -> list[Parameter]:
+        """Return the rows or columns of last iterations."""
+        return [
+            Parameter(TAIL_KINDS[tail.counts], group, tail.least, tail.most, tail.step, tail.most)
+            for group in self.to_cut
+            for tail in self.periodic.tails
+            if tail.task == self.groups[group]
+        ]
 
     def _laps_apart(self, loop: int) -> int:
         """Return after how many laps more everything behind the loop is where it was."""

@@ -131,10 +131,14 @@ class Orders:
             yield from pairwise(ops)
 
     def _reuse(self) -> Iterable[tuple[int, int]]:
-        """Last users of a buffer, first users of the next one at the same addresses."""
+        """Last users of a buffer, first users of the next one at the same addresses; markers touch no bytes."""
         problem = self.schedule.problem
         places = problem.on_line([self.schedule.plan.addresses[b.name] for b in problem.buffers])
-        users = [sorted({problem.op_index[op] for op in b.ops}, key=lambda i: self.rank[i]) for b in problem.buffers]
+        working = {problem.ops[i].name for i in set(range(len(problem.ops))) - set(self.markers)}
+        users = [
+            sorted({problem.op_index[op] for op in b.ops if op in working}, key=lambda i: self.rank[i])
+            for b in problem.buffers
+        ]
         born = sorted(
             (
                 b

@@ -40,8 +40,15 @@ OPERAND_RING = 1
 TASK_REPEATED = 4
 """One of every iteration of its group, which may be left out."""
 
-LAPS, TRIPS = 1, 2
-"""Kinds of parameters: how often a loop runs, and how many iterations of a group are not left out."""
+LAPS, TRIPS, STRIDE, TAIL_ROWS, TAIL_COLUMNS = range(1, 6)
+"""Kinds of parameters: how often a loop runs, how many iterations of a group are not left out, how far apart the
+rows of a binding lie, and how many rows or columns the last iteration of a group has."""
+
+FEWER_ROWS, SHORTER_ROWS = 1, 2
+"""What of a descriptor is shorter in the last iteration."""
+
+BINDING_DESCRIBED = 1
+"""Descriptors say which bytes of the binding there must be."""
 
 TO_OPERAND, FROM_OPERAND, CLEAN, INVALIDATE = 1, 2, 3, 4
 """Kinds of descriptors."""
@@ -154,5 +161,5 @@ PARAMETER = _record("parameter", "16 kind, 16 where, 32 least, 32 most, 32 step,
 DESCRIPTOR = _record(
     "descriptor",
     """64 offset, 64 step, 32 rows, 32 row_bytes, 32 stride, 32 operand_offset, 32 operand_stride, 16 binding,
-    16 operand, 8 kind, 8 dimensions, 16 reserved0, 32 reserved1""",
+    16 operand, 8 kind, 8 dimensions, 16 stride_parameter, 16 tail_parameter, 16 tail""",
 )

@@ -162,6 +162,9 @@ class Descriptor:
     operand: int
     kind: int
     dimensions: int
+    stride_parameter: int = 0
+    tail_parameter: int = 0
+    tail: int = 0
 
 
 @dataclass(frozen=True, slots=True)

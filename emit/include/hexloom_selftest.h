@@ -242,9 +242,11 @@ static hexloom_verdict hexloom_check_loops(const hexloom_view *v) {
     if (p->kind == HEXLOOM_LAPS ? p->where >= h->loop_count || v->loops[p->where].parameter != k
                                 : hexloom_parameter_of(v, p->kind, p->where) != k)
       return hexloom_say("a parameter is that of no loop, or another one is the same", k);
-    if (p->kind == HEXLOOM_TRIPS ? h->loop_count == 0u || p->where >= h->group_count : p->kind != HEXLOOM_LAPS)
-      return hexloom_say("a parameter is of no kind, or says how often no group is repeated", k);
-    if ((p->kind == HEXLOOM_LAPS && p->least == 0u) || p->step == 0u || p->usual < p->least || p->usual > p->most)
+    if (p->kind == HEXLOOM_STRIDE ? p->where >= h->binding_count
+                                  : p->kind != HEXLOOM_LAPS && (h->loop_count == 0u || p->where >= h->group_count))
+      return hexloom_say("a parameter is about what does not exist", k);
+    if (p->kind < HEXLOOM_LAPS || p->kind > HEXLOOM_TAIL_COLUMNS) return hexloom_say("a parameter is of no kind", k);
+    if ((p->kind != HEXLOOM_TRIPS && p->least == 0u) || p->step == 0u || p->usual < p->least || p->usual > p->most)
       return hexloom_say("a parameter has no range that holds what is usual", k);
   }
   for (k = 0; k < h->loop_count; k++) {
@@ -352,14 +354,52 @@ static uint64_t hexloom_iterations_done(const hexloom_view *v, uint32_t t, const
   return more < trips - 1u - task->iteration ? more : trips - 1u - task->iteration;
 }
 
+/* The bytes up to the end of what a descriptor says; UINT64_MAX: more than can be counted. */
+static uint64_t hexloom_end_of(const hexloom_view *v, const hexloom_descriptor *written, const uint32_t *given,
+                               uint64_t further, int is_last) {
+  const uint64_t most = UINT64_C(1) << 62;
+  const hexloom_descriptor first = hexloom_described(v, written, given, 0u, 0);
+  const uint64_t span = (uint64_t)(first.rows - 1u) * first.stride + first.row_bytes; /* below 2^64 */
+  hexloom_descriptor d;
+  if (span > most || first.offset > most || (first.step > 0u && further > most / first.step)) return UINT64_MAX;
+  d = hexloom_described(v, written, given, further, is_last);
+  return d.offset + (uint64_t)(d.rows - 1u) * d.stride + d.row_bytes;
+}
+
 /* The bytes that a memory must have for a descriptor in all iterations; UINT64_MAX: more than can be counted. */
 static uint64_t hexloom_bytes_needed(const hexloom_view *v, uint32_t t, const hexloom_descriptor *d,
                                      const uint32_t *given) {
-  const uint64_t most = UINT64_C(1) << 62, more = hexloom_iterations_done(v, t, given);
-  const uint64_t span = (uint64_t)(d->rows - 1u) * d->stride + d->row_bytes; /* below 2^64 */
-  if (more == UINT64_MAX) return 0u;
-  if (span > most || d->offset > most || (d->step > 0u && more > most / d->step)) return UINT64_MAX;
-  return d->offset + d->step * more + span;
+  const uint64_t done = hexloom_iterations_done(v, t, given);
+  uint64_t last, before;
+  if (done == UINT64_MAX) return 0u;
+  last = hexloom_end_of(v, d, given, done, d->tail_parameter != 0u);
+  before = done == 0u || d->tail_parameter == 0u ? 0u : hexloom_end_of(v, d, given, done - 1u, 0);
+  return last > before ? last : before;
+}
+
+/* What a descriptor takes from parameters is what these are about, and leaves something to move. */
+static hexloom_verdict hexloom_check_changes(const hexloom_view *v, uint32_t t, uint32_t number) {
+  const hexloom_descriptor *d = &v->descriptors[number];
+  const hexloom_parameter *p;
+  if (d->stride_parameter != 0u) {
+    if (d->stride_parameter > v->header->parameter_count) return hexloom_say("a descriptor has no such stride", number);
+    p = &v->parameters[d->stride_parameter - 1u];
+    if (p->kind != HEXLOOM_STRIDE || p->where != d->binding || (d->dimensions == 2u && d->stride != p->usual))
+      return hexloom_say("a descriptor has no such stride", number);
+    if ((d->offset / p->usual) >> 30 != 0u || (d->step / p->usual) >> 30 != 0u)
+      return hexloom_say("a descriptor has more rows than can be counted", number);
+    if (d->offset % p->usual + d->row_bytes > p->least)
+      return hexloom_say("a row of a descriptor is longer than the least stride", number);
+  }
+  if (d->tail_parameter == 0u) return hexloom_say(NULL, 0u);
+  if (d->tail_parameter > v->header->parameter_count || (v->tasks[t].flags & HEXLOOM_TASK_REPEATED) == 0u)
+    return hexloom_say("a descriptor has no such tail", number);
+  p = &v->parameters[d->tail_parameter - 1u];
+  if ((p->kind != HEXLOOM_TAIL_ROWS && p->kind != HEXLOOM_TAIL_COLUMNS) || p->where != v->tasks[t].group ||
+      d->tail < HEXLOOM_FEWER_ROWS || d->tail > HEXLOOM_SHORTER_ROWS ||
+      (uint64_t)(d->tail == HEXLOOM_FEWER_ROWS ? d->rows : d->row_bytes) * p->least < p->most)
+    return hexloom_say("a descriptor has no such tail", number);
+  return hexloom_say(NULL, 0u);
 }
 
 /* A descriptor stays inside its operand, and without loops inside its binding. */
@@ -370,6 +410,7 @@ static hexloom_verdict hexloom_check_descriptor(const hexloom_view *v, uint32_t 
   const hexloom_operand *o;
   uint64_t needed, span;
   uint32_t places, n;
+  hexloom_verdict verdict;
   if (d->binding >= v->header->binding_count) return hexloom_say("a descriptor names no binding", number);
   if (!moves && d->kind != HEXLOOM_CLEAN && d->kind != HEXLOOM_INVALIDATE)
     return hexloom_say("a descriptor is of no kind", number);
@@ -378,8 +419,10 @@ static hexloom_verdict hexloom_check_descriptor(const hexloom_view *v, uint32_t 
   if (d->rows == 0u || d->row_bytes == 0u || d->dimensions < 1u || d->dimensions > 2u)
     return hexloom_say("a descriptor is empty, or has no dimensions", number);
   if (d->dimensions == 1u && d->rows != 1u) return hexloom_say("a descriptor of one dimension has rows", number);
+  verdict = hexloom_check_changes(v, t, number);
+  if (verdict.problem != NULL) return verdict;
   needed = hexloom_bytes_needed(v, t, d, NULL);
-  if (needed == UINT64_MAX || (v->header->loop_count == 0u && needed > v->bindings[d->binding].bytes))
+  if (needed == UINT64_MAX || (v->header->parameter_count == 0u && needed > v->bindings[d->binding].bytes))
     return hexloom_say("a descriptor goes beyond its binding", number);
   if (!moves) return hexloom_say(NULL, 0u);
   if (d->operand >= task->operand_count) return hexloom_say("a descriptor names no operand", number);

@@ -24,7 +24,9 @@
  *
  * Trips. Where a group has a parameter HEXLOOM_TRIPS, its iterations from that one on are left out: a task with
  * HEXLOOM_TASK_REPEATED waits and triggers as ever, but calls no kernel and moves nothing. So laps are rounded up, and
- * any number of iterations below what they make is the same plan, in which some tasks take no time.
+ * any number of iterations below what they make is the same plan, in which some tasks take no time. Where it has one
+ * HEXLOOM_TAIL_ROWS or HEXLOOM_TAIL_COLUMNS, the last of these iterations has less to do: that many rows or columns. Its
+ * buffers lie as ever, and are not filled. HEXLOOM_STRIDE says how far apart the rows of a memory lie.
  */
 #ifndef HEXLOOM_TABLES_H
 #define HEXLOOM_TABLES_H
@@ -52,12 +54,19 @@
 /* kinds of parameters */
 #define HEXLOOM_LAPS (1u)  /* how often the loop `where` runs */
 #define HEXLOOM_TRIPS (2u) /* iterations of group `where` that are not left out; HEXLOOM_NONE: all that laps make */
+#define HEXLOOM_STRIDE (3u)       /* bytes from row to row of binding `where` */
+#define HEXLOOM_TAIL_ROWS (4u)    /* rows of the last iteration of group `where`; all others have the most */
+#define HEXLOOM_TAIL_COLUMNS (5u) /* columns of it */
 
 /* kinds of descriptors */
 #define HEXLOOM_TO_OPERAND (1u)
 #define HEXLOOM_FROM_OPERAND (2u)
 #define HEXLOOM_CLEAN (3u)      /* lines are written back */
 #define HEXLOOM_INVALIDATE (4u) /* lines are dropped */
+
+/* what of a descriptor is shorter in the last iteration, by as much as its tail is less than the most */
+#define HEXLOOM_FEWER_ROWS (1u)
+#define HEXLOOM_SHORTER_ROWS (2u)
 
 /* spaces of bindings and operands */
 #define HEXLOOM_VTCM (1u)
@@ -68,6 +77,7 @@
 #define HEXLOOM_TASK_ASYNC (1u)      /* task flag */
 #define HEXLOOM_TASK_APART (2u)      /* task flag: slice n triggers event trigger_event + n */
 #define HEXLOOM_TASK_REPEATED (4u)   /* task flag: one of every iteration of its group, which may be left out */
+#define HEXLOOM_BINDING_DESCRIBED (1u) /* binding flag: descriptors say which bytes it must have */
 #define HEXLOOM_OPERAND_RING (1u)    /* operand flag: `buffer` places from operand `offset` on, one per iteration */
 #define HEXLOOM_BUFFER_RESIDENT (1u) /* buffer flag: alive for the whole run */
 #define HEXLOOM_BUFFER_PINNED (2u)   /* buffer flag: the address was given */
@@ -241,8 +251,9 @@ typedef struct hexloom_descriptor {
   uint16_t operand; /* of the task: its number there */
   uint8_t kind;
   uint8_t dimensions; /* 1: its bytes lie together on both sides; 2 */
-  uint16_t reserved0;
-  uint32_t reserved1;
+  uint16_t stride_parameter; /* its number and 1, or 0: then `stride`, and the rows in `offset` and `step`, are so far */
+  uint16_t tail_parameter;   /* its number and 1, or 0 */
+  uint16_t tail;             /* what is shorter then */
 } hexloom_descriptor;
 
 /* How many iterations of a group a lap of a loop has. */
@@ -267,6 +278,30 @@ typedef struct hexloom_view {
   const hexloom_descriptor *descriptors;
   const hexloom_advance *advances;
 } hexloom_view;
+
+/* What a descriptor says in the iteration that is so much further than the first one of its task, with parameters as
+ * `given` (NULL: the most they can be). */
+static inline hexloom_descriptor hexloom_described(const hexloom_view *view, const hexloom_descriptor *written,
+                                                   const uint32_t *given, uint64_t further, int is_last) {
+  hexloom_descriptor d = *written;
+  if (d.stride_parameter != 0u) {
+    const hexloom_parameter *p = &view->parameters[d.stride_parameter - 1u];
+    const uint64_t stride = given == NULL ? p->most : given[d.stride_parameter - 1u];
+    d.offset = written->offset / p->usual * stride + written->offset % p->usual;
+    d.step = written->step / p->usual * stride + written->step % p->usual;
+    if (d.dimensions == 2u) d.stride = (uint32_t)stride;
+  }
+  d.offset += d.step * further;
+  if (is_last && d.tail_parameter != 0u) {
+    const hexloom_parameter *p = &view->parameters[d.tail_parameter - 1u];
+    const uint64_t tail = given == NULL ? p->most : given[d.tail_parameter - 1u];
+    if (d.tail == HEXLOOM_FEWER_ROWS)
+      d.rows = (uint32_t)(written->rows * tail / p->most);
+    else
+      d.row_bytes = (uint32_t)(written->row_bytes * tail / p->most);
+  }
+  return d;
+}
 
 /* A condition that stops the compiler when it does not hold; C99 has no static_assert. */
 #define HEXLOOM_STATIC_CHECK(name, condition) typedef char hexloom_check_##name[(condition) ? 1 : -1]
@@ -401,8 +436,9 @@ HEXLOOM_STATIC_CHECK(descriptor_binding, offsetof(hexloom_descriptor, binding) =
 HEXLOOM_STATIC_CHECK(descriptor_operand, offsetof(hexloom_descriptor, operand) == 38u);
 HEXLOOM_STATIC_CHECK(descriptor_kind, offsetof(hexloom_descriptor, kind) == 40u);
 HEXLOOM_STATIC_CHECK(descriptor_dimensions, offsetof(hexloom_descriptor, dimensions) == 41u);
-HEXLOOM_STATIC_CHECK(descriptor_reserved0, offsetof(hexloom_descriptor, reserved0) == 42u);
-HEXLOOM_STATIC_CHECK(descriptor_reserved1, offsetof(hexloom_descriptor, reserved1) == 44u);
+HEXLOOM_STATIC_CHECK(descriptor_stride_parameter, offsetof(hexloom_descriptor, stride_parameter) == 42u);
+HEXLOOM_STATIC_CHECK(descriptor_tail_parameter, offsetof(hexloom_descriptor, tail_parameter) == 44u);
+HEXLOOM_STATIC_CHECK(descriptor_tail, offsetof(hexloom_descriptor, tail) == 46u);
 HEXLOOM_STATIC_CHECK(advance_size, sizeof(hexloom_advance) == 4u);
 HEXLOOM_STATIC_CHECK(advance_iterations, offsetof(hexloom_advance, iterations) == 0u);
 

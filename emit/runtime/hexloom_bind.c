@@ -118,7 +118,8 @@ static hexloom_status check_memories(const hexloom_setup *setup) {
   for (k = 0u; k < setup->memory_count; k++) {
     const hexloom_binding *binding = &v->bindings[k];
     const uint64_t rest = binding->align == 0u ? 0u : (uint64_t)((uintptr_t)setup->memories[k].base % binding->align);
-    if (setup->memories[k].bytes >= binding->bytes && rest == 0u) continue;
+    const int described = (binding->flags & HEXLOOM_BINDING_DESCRIBED) != 0u;
+    if ((described || setup->memories[k].bytes >= binding->bytes) && rest == 0u) continue;
     status = wrong(HEXLOOM_BAD_BINDING, rest != 0u ? "a memory is not aligned" : "a memory is too small", k);
     status.seen = rest != 0u ? rest : setup->memories[k].bytes;
     status.expected = rest != 0u ? 0u : binding->bytes;
@@ -136,6 +137,19 @@ static hexloom_status check_descriptors(const hexloom_setup *setup, const uint32
     for (k = 0u; k < v->tasks[t].descriptor_count; k++) {
       const hexloom_descriptor *d = &v->descriptors[v->tasks[t].first_descriptor + k];
       const uint64_t needed = hexloom_bytes_needed(v, t, d, values);
+      const uint32_t stride = d->stride_parameter == 0u ? HEXLOOM_NONE : values[d->stride_parameter - 1u];
+      if (stride != HEXLOOM_NONE && needed > 0u) {
+        const uint32_t usual = v->parameters[d->stride_parameter - 1u].usual;
+        const uint64_t along = d->step % usual * hexloom_iterations_done(v, t, values);
+        if (d->offset % usual + along + d->row_bytes > stride) {
+          status = wrong(HEXLOOM_BAD_PARAMETER, "a stride is too short for so many iterations",
+                         d->stride_parameter - 1u);
+          status.task = t;
+          status.seen = stride;
+          status.expected = d->offset % usual + along + d->row_bytes;
+          return status;
+        }
+      }
       if (needed <= setup->memories[d->binding].bytes) continue;
       status = wrong(HEXLOOM_BAD_BINDING, "a memory is too small for so many iterations", d->binding);
       status.task = t;
@@ -245,6 +259,7 @@ hexloom_status hexloom_fit(const hexloom_view *v, const uint32_t *trips, uint32_
     parameters[v->loops[k].parameter] = v->parameters[v->loops[k].parameter].least;
   for (n = 0u; n < h->parameter_count; n++) {
     const hexloom_parameter *p = &v->parameters[n];
+    if (p->kind != HEXLOOM_LAPS && p->kind != HEXLOOM_TRIPS) parameters[n] = p->usual;
     if (p->kind != HEXLOOM_TRIPS) continue;
     parameters[n] = trips[p->where] == HEXLOOM_NONE ? p->usual : trips[p->where];
     if (parameters[n] >= p->least && parameters[n] <= p->most) continue;

@@ -150,6 +150,11 @@ static int is_left_out(const worker *w, const hexloom_task *task) {
   return (task->flags & HEXLOOM_TASK_REPEATED) != 0u && iteration_of(w, task) >= w->run->trips[task->group];
 }
 
+/* Whether this is the last iteration of the group that has something to do. */
+static int is_last(const hexloom_call *call) {
+  return (call->task->flags & HEXLOOM_TASK_REPEATED) != 0u && call->iteration + 1u == call->trips;
+}
+
 static hexloom_call call_of(const worker *w, uint32_t t, uint16_t slice) {
   hexloom_run *run = w->run;
   hexloom_call call;
@@ -170,23 +175,38 @@ static hexloom_call call_of(const worker *w, uint32_t t, uint16_t slice) {
   return call;
 }
 
+uint32_t hexloom_tail(const hexloom_call *call, uint32_t kind) {
+  const hexloom_view *v = call->view;
+  uint32_t k;
+  for (k = 0u; k < v->header->parameter_count; k++)
+    if (v->parameters[k].kind == kind && v->parameters[k].where == call->task->group)
+      return is_last(call) ? call->run->values[k] : v->parameters[k].most;
+  return HEXLOOM_NONE;
+}
+
+/* What a descriptor of a task says in this iteration. */
+static hexloom_descriptor described(const hexloom_call *call, uint32_t number) {
+  const hexloom_descriptor *written = &call->view->descriptors[call->task->first_descriptor + number];
+  return hexloom_described(call->view, written, call->run->values, call->iteration - call->task->iteration,
+                           is_last(call));
+}
+
 /* Push what the descriptors of a transfer say. */
 static int push_descriptors(const hexloom_call *call) {
-  const hexloom_descriptor *d = call->view->descriptors + call->task->first_descriptor;
   uint32_t k;
   int answer = 0;
-  for (k = 0u; k < call->task->descriptor_count && answer == 0; k++, d++) {
-    unsigned char *far_end = (unsigned char *)call->memories[d->binding].base + d->offset +
-                             d->step * (call->iteration - call->task->iteration);
-    unsigned char *near_end = (unsigned char *)hexloom_at(call, d->operand) + d->operand_offset;
-    const int is_load = d->kind == HEXLOOM_TO_OPERAND;
+  for (k = 0u; k < call->task->descriptor_count && answer == 0; k++) {
+    const hexloom_descriptor d = described(call, k);
+    unsigned char *far_end = (unsigned char *)call->memories[d.binding].base + d.offset;
+    unsigned char *near_end = (unsigned char *)hexloom_at(call, d.operand) + d.operand_offset;
+    const int is_load = d.kind == HEXLOOM_TO_OPERAND;
     hexloom_transfer transfer;
     transfer.to = is_load ? near_end : far_end;
     transfer.from = is_load ? far_end : near_end;
-    transfer.row_bytes = d->row_bytes;
-    transfer.rows = d->rows;
-    transfer.to_stride = is_load ? d->operand_stride : d->stride;
-    transfer.from_stride = is_load ? d->stride : d->operand_stride;
+    transfer.row_bytes = d.row_bytes;
+    transfer.rows = d.rows;
+    transfer.to_stride = is_load ? d.operand_stride : d.stride;
+    transfer.from_stride = is_load ? d.stride : d.operand_stride;
     answer = hexloom_push(call, &transfer);
   }
   return answer;
@@ -195,15 +215,14 @@ static int push_descriptors(const hexloom_call *call) {
 /* Let the port do what the descriptors of a maintenance say; slices share them out. */
 static int maintain(const hexloom_call *call) {
   const hexloom_port *p = call->run->setup.port;
-  const hexloom_descriptor *d = call->view->descriptors + call->task->first_descriptor;
   uint32_t k, row;
   int answer = 0;
-  for (k = 0u; k < call->task->descriptor_count; k++, d++) {
-    unsigned char *start = (unsigned char *)call->memories[d->binding].base + d->offset +
-                           d->step * (call->iteration - call->task->iteration);
-    for (row = 0u; row < d->rows && answer == 0; row++)
+  for (k = 0u; k < call->task->descriptor_count; k++) {
+    const hexloom_descriptor d = described(call, k);
+    unsigned char *start = (unsigned char *)call->memories[d.binding].base + d.offset;
+    for (row = 0u; row < d.rows && answer == 0; row++)
       if ((k + row) % call->task->slice_count == call->slice)
-        answer = p->maintain(p->context, d->kind, start + (size_t)row * d->stride, d->row_bytes);
+        answer = p->maintain(p->context, d.kind, start + (size_t)row * d.stride, d.row_bytes);
   }
   return answer;
 }

@@ -30,7 +30,7 @@ from hexloom.optimizer.kernels.ggml_layout import (
     work_bytes,
 )
 from hexloom.optimizer.kernels.regions import block_of
-from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Name, workers_of
+from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, LastTile, Name, workers_of
 from hexloom.optimizer.kernels.split import Part, add_parts, in_turn, shared_out
 
 if TYPE_CHECKING:
@@ -102,6 +102,20 @@ class MatmulW4A16(KernelSpec):
         if m_chunk < self.m:
             return self.model_copy(update=kept | {"m": self.m - (-(-self.m // m_chunk) - iterations) * m_chunk})
         return self.model_copy(update=kept | {"n": self.n - (-(-self.n // n_chunk) - iterations) * n_chunk})
+
+    def last_tile(self, machine: Machine) -> LastTile:
+        """Return the columns of the last chunk, or the rows of the last block."""
+        m_chunk, n_chunk = self.chunks(machine)
+        if m_chunk < self.m:
+            return LastTile("rows", (self.m - 1) % m_chunk + 1, m_chunk, 1)
+        return LastTile("columns", (self.n - 1) % n_chunk + 1, n_chunk, TILE)
+
+    def with_last_tile(self, machine: Machine, count: int) -> Self:
+        """Return the same product with so many columns in the last chunk, or rows in the last block."""
+        tile = self.last_tile(machine)
+        kept = dict(zip(("m_chunk", "n_chunk"), self.chunks(machine), strict=True))
+        name = "m" if tile.counts == "rows" else "n"
+        return self.model_copy(update={**kept, name: getattr(self, name) - tile.have + count})
 
 
 def sizes_of(spec: MatmulW4A16 | MatmulId, machine: Machine) -> tuple[int, int, int]:

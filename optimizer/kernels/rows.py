@@ -19,7 +19,7 @@ from hexloom.optimizer.draft import Builder, TaskDraft
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.engines import DDR, L2_READ, L2_WRITE, Transfers, hvx_gang, hvx_slice, through_l2
 from hexloom.optimizer.kernels.regions import block_of
-from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, Microseconds, Name, workers_of
+from hexloom.optimizer.kernels.spec import ClassName, Count, KernelSpec, LastTile, Microseconds, Name, workers_of
 
 if TYPE_CHECKING:
     from hexloom.hwmodels import Machine
@@ -79,6 +79,17 @@ class RowKernel(KernelSpec):
     def shortened(self, machine: Machine, iterations: int) -> Self:
         """Return the task with fewer whole blocks before its last ones."""
         rows = self.rows - (self.iterations(machine) - iterations) * self._rows_per_iteration(machine)
+        us = None if self.duration_us is None else self.duration_us * Fraction(rows, self.rows)
+        return self.model_copy(update={"rows": rows, "rows_per_block": self._block_rows, "duration_us": us})
+
+    def last_tile(self, machine: Machine) -> LastTile:
+        """Return the rows of the last block, or of those of all workers."""
+        whole = self._rows_per_iteration(machine)
+        return LastTile("rows", (self.rows - 1) % whole + 1, whole, 1)
+
+    def with_last_tile(self, machine: Machine, count: int) -> Self:
+        """Return the same task with so many rows in its last iteration."""
+        rows = self.rows - self.last_tile(machine).have + count
         us = None if self.duration_us is None else self.duration_us * Fraction(rows, self.rows)
         return self.model_copy(update={"rows": rows, "rows_per_block": self._block_rows, "duration_us": us})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -151,6 +151,15 @@ class Spec(BaseModel):
         return data
 
 
+class LastTile(NamedTuple):
+    """What the last iteration of a loop counts in: how many it has, how many all others have, and how far apart."""
+
+    counts: Literal["rows", "columns"]
+    have: int
+    whole: int
+    step: int
+
+
 class KernelSpec(Spec):
     """A task of the workload; many are loops over equal tiles."""
 
@@ -161,6 +170,14 @@ class KernelSpec(Spec):
     def shortened(self, machine: Machine, iterations: int) -> Self:
         """Return the same task with so many ``iterations``, of which the last is that of the whole task."""
         raise NotImplementedError(f"{type(self).__name__} is not one loop")
+
+    def last_tile(self, machine: Machine) -> LastTile | None:
+        """Return what there is in the last iteration of the loop; None where it cannot be shorter than the others."""
+        return None
+
+    def with_last_tile(self, machine: Machine, count: int) -> Self:
+        """Return the same task with so many rows or columns in its last iteration."""
+        raise NotImplementedError(f"the last iteration of {type(self).__name__} is as long as the others")
 
 
 def workers_of(machine: Machine, task: str, wanted: int | None) -> int:

@@ -46,12 +46,36 @@ class Stretch(Frozen):
         return self.left_out // self.period
 
 
+class Shrink(Frozen):
+    """What is shorter in the last iteration: of the ``part``-th op of a stage the rows of a region, or their bytes."""
+
+    stage: str
+    part: int = Field(ge=0)
+    region: int = Field(ge=0)
+    field: Literal["rows", "row_bytes"]
+
+
+class Tail(Frozen):
+    """The last iteration of a task may have less than ``most`` rows or columns, ``step`` apart; here it has the most.
+
+    What shrinks does so in proportion; all else that it touches in DDR is the same.
+    """
+
+    task: str
+    counts: Literal["rows", "columns"]
+    least: int = Field(ge=1)
+    most: int = Field(ge=1)
+    step: int = Field(ge=1)
+    shrinks: tuple[Shrink, ...] = ()
+
+
 class PeriodicSchedule(Frozen):
     """A plan for ``trips`` iterations of every task, written down by few of them; times in ticks.
 
     ``written`` is a schedule without the runs that the stretches leave out. ``grown`` holds, for every stretch that
     leaves any out, the schedule with one period more of it: the same with its steady state once more, which is how
-    anyone sees that the rest goes on like that. ``bounds`` are for all iterations.
+    anyone sees that the rest goes on like that. ``bounds`` are for all iterations, ``tails`` say which tasks may have a
+    shorter last one: as shorter ops never break a plan, it holds for these, too.
     """
 
     schema_: Literal["hexloom.periodic_schedule/1"] = Field(default="hexloom.periodic_schedule/1", alias="schema")
@@ -69,6 +93,7 @@ class PeriodicSchedule(Frozen):
     bounds: tuple[BoundRow, ...] = Field(min_length=1)
     baselines: dict[str, Ticks | None]
     notes: tuple[str, ...] = ()
+    tails: tuple[Tail, ...] = ()
     written: Schedule
     grown: tuple[Schedule | None, ...]
 

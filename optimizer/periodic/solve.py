@@ -31,6 +31,7 @@ from hexloom.optimizer.periodic.phases import Phase, phases_of
 from hexloom.optimizer.periodic.repeat import Repeat
 from hexloom.optimizer.periodic.roll import FINER, ImpossibleLoopError, NotALoopError, as_loop
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
+from hexloom.optimizer.periodic.tails import tails_of
 from hexloom.optimizer.periodic.trial import Ran, Source, run
 from hexloom.optimizer.schedule import BoundRow
 from hexloom.optimizer.solve import machine_of, rule_named
@@ -264,6 +265,7 @@ def schedule_of(source: Source, reduced: Reduced, seed: int | None) -> PeriodicS
         lower_bound=rows[0].ticks,
         bounds=rows,
         baselines=baselines_of(source),
+        tails=tails_of(source),
         written=_written(source, ran, seed),
         grown=tuple(None if more is None else _written(source, more, seed) for more in reduced.grown()),
     )

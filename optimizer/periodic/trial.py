@@ -91,6 +91,11 @@ class Source:
         self._parts = parts_of_stages(lowered.problem, longer.problem)
         self._known: dict[tuple[tuple[str, int], ...], Small] = {}
 
+    @property
+    def parts(self) -> dict[tuple[str, str], int]:
+        """How many ops of each (task, stage) an iteration has."""
+        return self._parts
+
     def ops(self) -> int:
         """Return about how many ops all iterations have."""
         return sum(parts * self.trips[task] for (task, _), parts in self._parts.items())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,12 +18,14 @@ from runtime.hosts import compile_c
 from hexloom import Workload, solve
 from hexloom.emit import records
 from hexloom.emit.c_tables import CTables, tables_of
-from hexloom.emit.chosen import least_laps
+from hexloom.emit.chosen import iterations_made, laps_for_trips, least_laps, parameters_for
 from hexloom.emit.descriptors import LONGEST_LENGTH, SHORT_FIELD, WIDE_FIELD, pieces_of
 from hexloom.emit.job import trips_of
 from hexloom.emit.read import read_tables
 from hexloom.emit.records import NONE
 from hexloom.formulations.problem import Region
+from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.periodic.schedule import Shrink, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from runtime.hosts import Host
 
     from hexloom.emit.rows import Tables
+    from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 
 ROWS, WIDTH, STRIDE = 4, 96, 128
 TILE = ROWS * STRIDE
@@ -51,6 +57,12 @@ def workload_of(count: int) -> Workload:
     return Workload.from_data({"schema": "hexloom.workload/1", "name": "moves", "hw": HW, "tasks": [task]}, "moves")
 
 
+@cache
+def thousands() -> PeriodicSchedule:
+    """Return a schedule of 4,000 tiles."""
+    return periodic_of(workload_of(4000))
+
+
 @pytest.fixture(scope="module")
 def moves(host_of: Callable[[str], Host], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
     folder: Path = tmp_path_factory.mktemp("moves")
@@ -69,10 +81,12 @@ def moves(host_of: Callable[[str], Host], tmp_path_factory: pytest.TempPathFacto
     return run
 
 
-def holes(tiles: int) -> int:
+def holes(tiles: int, stride: int = STRIDE, size: int = 0, tail: int = ROWS) -> int:
     """Return how many bytes of the result are not written: they are no row of any tile, and stay zero."""
-    x = [(k * 7 + k // 251 + 1) % 256 for k in range(tiles * TILE)]
-    return sum(x[k] != 0 for k in range(tiles * TILE) if k % STRIDE >= WIDTH)
+    size = size or tiles * ROWS * stride
+    last = (tiles - 1) * ROWS + tail
+    rest = (k for k in range(size) if k % stride >= WIDTH or k // stride >= last)
+    return sum((k * 7 + k // 251 + 1) % 256 != 0 for k in rest)
 
 
 def test_transfers_need_no_kernel(moves: Callable[..., list[str]]) -> None:
@@ -87,18 +101,94 @@ def test_transfers_need_no_kernel(moves: Callable[..., list[str]]) -> None:
     assert read_tables(tables.to_bytes(), emitted.side_car()) == tables
 
 
+def test_rows_may_lie_further_apart(moves: Callable[..., list[str]]) -> None:
+    schedule = solve(workload_of(6), time_limit_s=0.05, contention="none").schedule
+    assert schedule is not None
+    tables = tables_of(schedule, descriptors=True)
+    first, second = tables.parameters
+    assert [(p.kind, p.where, p.least, p.step, p.usual) for p in (first, second)] == [
+        (records.STRIDE, where, 128, 128, STRIDE) for where in (1, 2)
+    ]
+    assert first.most == WIDE_FIELD // 128 * 128
+    for stride in (128, 256, 1024):
+        size = 6 * ROWS * stride
+        assert moves(tables, f"{stride},{stride}", size)[:2] == ["OK", str(holes(6, stride))]
+        needed = size - (stride - WIDTH)
+        said = moves(tables, f"{stride},{stride}", needed - 1)
+        assert (said[0], *said[2:]) == ("BAD_BINDING", str(needed - 1), str(needed))
+    for stride, nearest in ((96, 128), (129, 128), (2**24, first.most)):
+        assert moves(tables, f"{stride},128", 4096)[::2] == ["BAD_PARAMETER", str(stride)]
+        assert moves(tables, f"{stride},128", 4096)[3] == str(nearest)
+
+
+def test_no_stride_is_given_where_there_are_no_rows_or_they_cross_each_other() -> None:
+    for change, strides in (({}, 2), ({"offset": 64}, 1), ({"rows": 1, "stride": None}, 1)):
+        data = json.loads(workload_of(3).model_dump_json(by_alias=True))
+        data["tasks"][0]["ops"][0]["ops"][0]["reads"][0].update(change)
+        schedule = solve(Workload.from_data(data, "m"), time_limit_s=0.05, contention="none").schedule
+        assert schedule is not None
+        tables = tables_of(schedule, descriptors=True)
+        assert tables.tensors == ("x", "y") and len(tables.parameters) == strides
+
+
+def test_the_last_tile_may_be_shorter(moves: Callable[..., list[str]]) -> None:
+    periodic = thousands()
+    assert periodic.tails == ()  # a loop of one's own does not say what it counts in
+    shrinks = tuple(Shrink(stage=stage, part=0, region=0, field="rows") for stage in ("load", "store"))
+    tail = Tail(task="t", counts="rows", least=1, most=ROWS, step=1, shrinks=shrinks)
+    emitted = CTables(periodic.model_copy(update={"tails": (tail,)}), "it", descriptors=True)
+    tables = emitted.tables
+    assert [p.kind for p in tables.parameters] == [1, 2, records.TAIL_ROWS, records.STRIDE, records.STRIDE]
+    assert read_tables(tables.to_bytes(), emitted.side_car()) == tables
+    told = json.loads(emitted.side_car())["parameters"]
+    assert [(p["kind"], p["of"]) for p in told] == [
+        ("laps", 0), ("trips", "t"), ("tail_rows", "t"), ("stride", "x"), ("stride", "y")
+    ]  # fmt: skip
+    made = iterations_made(tables, least_laps(tables))[0]
+    for trips, rows, stride in ((made, 2, 128), (made - 3, 1, 128), (5, 3, 384), (1, 1, 128)):
+        needed = ((trips - 1) * ROWS + rows - 1) * stride + WIDTH
+        laps = laps_for_trips(tables, {"t": trips})
+        others = {(records.TAIL_ROWS, 0): rows, **{(records.STRIDE, where): stride for where in (1, 2)}}
+        values = ",".join(map(str, parameters_for(tables, laps, {"t": trips}, others)))
+        assert moves(tables, values, needed)[:2] == ["OK", str(holes(trips, stride, needed, rows))]
+        assert moves(tables, values, needed - 1)[::2] == ["BAD_BINDING", str(needed - 1)]
+    for rows in (0, ROWS + 1):
+        laps = least_laps(tables)
+        assert moves(tables, f"{laps[0]},{NONE},{rows},128,128", 4096)[0] == "BAD_PARAMETER"
+        with pytest.raises(InvalidInputError, match="is proven for 1 to 4"):
+            parameters_for(tables, laps, None, {(records.TAIL_ROWS, 0): rows})
+
+
+def test_damaged_changes_of_descriptors_are_refused(moves: Callable[..., list[str]]) -> None:
+    schedule = solve(workload_of(2), time_limit_s=0.05, contention="none").schedule
+    assert schedule is not None
+    tables = tables_of(schedule, descriptors=True)
+    for change in (
+        {"stride_parameter": 3},
+        {"stride_parameter": 3 - tables.descriptors[0].stride_parameter},
+        {"stride": 256},
+        {"offset": 100},
+        {"offset": 2**62},
+        {"tail_parameter": 1, "tail": 1},
+        {"tail_parameter": 9},
+    ):
+        rows = (replace(tables.descriptors[0], **change), *tables.descriptors[1:])
+        said = moves(replace(tables, descriptors=rows).sealed(), "-", 2 * TILE)
+        assert said[0] == "BAD_TABLE", change
+
+
 def test_transfers_of_loops_move_on_with_the_iterations(moves: Callable[..., list[str]]) -> None:
-    periodic = periodic_of(workload_of(4000))
+    periodic = thousands()
     tables = tables_of(periodic, descriptors=True)
     assert {d.step for d in tables.descriptors} == {TILE} and len(tables.descriptors) < 30
-    (parameter, _), (least,) = tables.parameters, least_laps(tables)
+    (parameter, *_), (least,) = tables.parameters, least_laps(tables)
     for laps in (least, least + 3 * parameter.step, parameter.usual):
         tiles = trips_of(periodic, tables, (laps,))["t"]
-        assert moves(tables, f"{laps},{NONE}", tiles * TILE)[:2] == ["OK", str(holes(tiles))]
+        assert moves(tables, f"{laps},{NONE},128,128", tiles * TILE)[:2] == ["OK", str(holes(tiles))]
         size = (tiles - 1) * TILE
         needed = str(tiles * TILE - (STRIDE - WIDTH))
-        assert moves(tables, f"{laps},{NONE}", size)[::2] == ["BAD_BINDING", str(size)]
-        assert moves(tables, f"{laps},{NONE}", size)[3] == needed
+        assert moves(tables, f"{laps},{NONE},128,128", size)[::2] == ["BAD_BINDING", str(size)]
+        assert moves(tables, f"{laps},{NONE},128,128", size)[3] == needed
 
 
 def test_maintenance_is_said_by_lines() -> None:

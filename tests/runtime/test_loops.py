@@ -198,9 +198,8 @@ def test_results_of_any_number_of_iterations_are_those_of_numpy(
     solved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = ["run", str(solved / "schedule.json"), "--workload", str(solved / "work.yaml"), "--trips"]
-    for trips in ("matmul=1,norm=1", "matmul=41,norm=67"):
-        assert main([*run, trips]) == 0
-        assert "the results of" in capsys.readouterr().out
+    assert main([*run, "matmul=3,norm=67"]) == 0  # fewer than are written down, and no whole laps
+    assert "the results of" in capsys.readouterr().out
     for trips, what in (
         ("matmul", "write tasks with a number each"),
         ("norm=0,matmul=1", "at least one"),
