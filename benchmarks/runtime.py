@@ -7,7 +7,10 @@ every task triggers an event of its own. ``awaited``: the same, and each waits f
 two processors spinning is left out. ``execute`` and ``execute_stay``: a whole execution of six queues of one task, with
 threads that are started and joined, and with threads that stay. ``looped`` and ``looped_awaited``: as ``dispatch`` and
 ``awaited``, in a loop of 20 tasks. Bytes per task are those of a solved example, ``looped_bytes`` those of a periodic
-one for 10^3 and for 10^6 iterations.
+one for 10^3 and for 10^6 iterations. ``packets`` (of v73, counted in the emulator) are from one kernel to the next one,
+for tasks as in ``dispatch``, ``triggered`` and ``awaited``; ``lines_mean_and_most`` the cache lines of tables that a
+queue comes to with a task, of these and of the example. ``code_bytes`` are those of this host and of v73, compiled for
+size.
 ``--quick`` takes fewer executions.
 """
 
@@ -23,10 +26,14 @@ import tempfile
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from dispatch_packets import lines_per_task, packets_per_task
 
 from hexloom import Workload, solve
 from hexloom.emit import records
+from hexloom.emit.hexagon import FLAGS as HEXAGON_FLAGS
+from hexloom.emit.hexagon import NEWEST, find_clang
 from hexloom.emit.host import FLAGS, RUNTIME, find_compiler
 from hexloom.emit.looped import make_looped_tables
 from hexloom.emit.records import NONE
@@ -45,7 +52,11 @@ from hexloom.emit.rows import (
     Task,
 )
 from hexloom.emit.tables import make_tables
+from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.periodic.solve import solve_periodic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[1]
 TASKS = 20_000
@@ -152,19 +163,28 @@ def build(folder: Path) -> Path:
     return program
 
 
-def code_bytes(folder: Path) -> int | None:
+def code_bytes(folder: Path, compiler: list[str]) -> int | None:
     """Return the bytes of code of the runtime, compiled for size, where `size` is there to count them."""
     total = 0
     for name in RUNTIME:
         include = ["-I", str(ROOT / "emit" / "runtime"), "-I", str(ROOT / "emit" / "include")]
         source, target = str(ROOT / "emit" / "runtime" / name), str(folder / f"{name}.o")
-        subprocess.run([find_compiler(), "-std=c11", "-Os", *include, "-c", source, "-o", target], check=True)
+        subprocess.run([*compiler, "-std=c11", "-Os", *include, "-c", source, "-o", target], check=True)
         try:
             said = subprocess.run(["size", target], capture_output=True, text=True, check=True).stdout
         except (OSError, subprocess.CalledProcessError):
             return None
         total += int(said.splitlines()[1].split()[0])
     return total
+
+
+def hexagon_code_bytes(folder: Path) -> int | None:
+    """Return the bytes of code of the runtime for v73; None where no compiler is there for it."""
+    try:
+        clang = find_clang()
+    except InvalidInputError:
+        return None
+    return code_bytes(folder, [clang, *(flag for flag in HEXAGON_FLAGS if flag != "-O2"), f"-mcpu=hexagon{NEWEST}"])
 
 
 def main() -> None:
@@ -211,12 +231,18 @@ def main() -> None:
             rows.append({**row, "us_low": round(each[0], 4), "us_high": round(each[-1], 4)})
             if not args.json:
                 print(*(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
-        text_bytes = code_bytes(folder)
+        text_bytes = {"host": code_bytes(folder, [find_compiler()]), NEWEST: hexagon_code_bytes(folder)}
     schedule = solve(
         Workload.load(ROOT / "examples" / "ffn_and_norm" / "workload.yaml"), time_limit_s=1, seed=0
     ).schedule
     assert schedule is not None
     example = make_tables(schedule)
+    shapes: dict[str, Callable[[int], Tables]] = {
+        "dispatch": lambda n: tables_of([[(None, []) for _ in range(n)]]),
+        "triggered": lambda n: tables_of([[(k, []) for k in range(n)]]),
+        "awaited": lambda n: tables_of([[(k, [k - 1] if k else []) for k in range(n)]]),
+    }
+    lines = {name: lines_per_task(shape(200)) for name, shape in shapes.items()} | {"example": lines_per_task(example)}
     us = {row["what"]: row["us"] for row in rows}
     answer = {
         "machine": f"{platform.machine()}, {platform.system()}, {os.cpu_count()} processors",
@@ -233,6 +259,8 @@ def main() -> None:
             "looped_bytes": looped_bytes(),
             "code_bytes": text_bytes,
             "task_record_bytes": records.TASK.size_bytes,
+            "packets": packets_per_task(shapes),
+            "lines_mean_and_most": {name: [round(mean, 2), most] for name, (mean, most) in lines.items()},
         },
     }
     print(json.dumps(answer, indent=1) if args.json else f"summary: {answer['summary']}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hexloom.emit.ctext import EXTERNAL, INTERNAL, CText, Names, braced, comment, identifier, unsigned
 from hexloom.emit.descriptors import with_descriptors
 from hexloom.emit.looped import make_looped_tables
-from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, LAPS, NONE, STRIDE, TAIL_COLUMNS, TAIL_ROWS, TRIPS
+from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, LAPS, NONE, STRIDE, TAIL_COLUMNS, TAIL_ROWS, TASK, TRIPS
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 
@@ -83,7 +83,8 @@ class CTables:
         for plural, record, rows in tables.parts:
             if plural in INSIDE:
                 continue
-            out(f"extern const hexloom_{record.name} {self.stem}_{plural}[{max(1, len(rows))}];")
+            placed = f" HEXLOOM_ALIGNED({TASK.size_bytes}u)" if record is TASK else ""
+            out(f"extern const hexloom_{record.name} {self.stem}_{plural}[{max(1, len(rows))}]{placed};")
         out("", "/* Let a view point to the tables. */", f"void {self.stem}_view(hexloom_view *view);", "")
         lines = {
             "abi": f"HEXLOOM_ABI_MAJOR == {ABI_MAJOR}u && HEXLOOM_ABI_MINOR >= {ABI_MINOR}u",

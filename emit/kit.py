@@ -54,15 +54,17 @@ PARTS = ("bind", "wait", "walk", "run", "runtime", "port", "posix", "qurt", "ggm
 """What a kit has of the runtime's folder; the rest is for runs of our own."""
 
 
-def write_kit(schedule: Schedule | PeriodicSchedule, folder: Path, stem: str, source: str = "-") -> dict[str, str]:
+def write_kit(
+    schedule: Schedule | PeriodicSchedule, folder: Path, stem: str, source: str = "-", *, descriptors: bool = False
+) -> dict[str, str]:
     """Write what `write_emission` writes, and all that makes a build of it; return the paths by file name."""
-    written = write_emission(schedule, folder, stem, source)
+    written = write_emission(schedule, folder, stem, source, descriptors=descriptors)
     shared = write_runtime(folder, PARTS)
-    tables = tables_of(schedule)
+    tables = tables_of(schedule, descriptors=descriptors)
     texts = {
         f"{stem}_kernels.h": _kernels_header(stem),
         f"{stem}_kernels.c": _kernels(schedule, tables, stem),
-        f"{stem}_main.c": _main(stem),
+        f"{stem}_main.c": _main(stem, len(tables.bindings)),
         f"{stem}_bench.c": BENCH,
         "CMakeLists.txt": _cmake(stem),
         "README.md": _readme(schedule, tables, stem),
@@ -82,15 +84,21 @@ def _kernels_header(stem: str) -> str:
 
 
 def _kernels(schedule: Schedule | PeriodicSchedule, tables: Tables, stem: str) -> str:
-    """Return a function per stage that says what it is given, and fails until it is filled in."""
+    """Return a function per stage that says what it is given, and fails until it is filled in.
+
+    A stage has none where the tables say all that its tasks move.
+    """
     out = CText()
     out(comment(f"Written by {schedule.tool} once, to be filled in: the kernels of {schedule.name}."))
     out(comment("A kernel that returns other than 0 stops the run, and the status says which task it was."))
     out("", f'#include "{stem}_kernels.h"', "", f'#include "{stem}.h"', "")
     names = Names(INTERNAL)
+    left = [any(t.descriptor_count == 0 for t in tables.tasks if t.stage == k) for k in range(len(tables.stages))]
     functions = [names(f"{stem}_{task}_{stage}".lower()) for task, stage in tables.stages]
     for k, (function, (task, stage)) in enumerate(zip(functions, tables.stages, strict=True)):
-        mine = [t for t in tables.tasks if t.stage == k]
+        mine = [t for t in tables.tasks if t.stage == k and t.descriptor_count == 0]
+        if not left[k]:
+            continue
         out(comment(f"Stage {stage or '-'} of {task or 'the plan'}: {len(mine)} tasks."))
         out(*(comment(line) for line in _given(schedule, tables, k)))
         out(
@@ -98,14 +106,17 @@ def _kernels(schedule: Schedule | PeriodicSchedule, tables: Tables, stem: str) -
         )
         out("}", "")
     out(f"const hexloom_kernel {stem}_kernels[] = {{")
-    out(*(f"    {{{function}, NULL}}," for function in functions), "};")
+    for function, needed, (task, stage) in zip(functions, left, tables.stages, strict=True):
+        why = "" if needed else comment(f"stage {stage or '-'} of {task or 'the plan'}: the tables say it all")
+        out(f"    {{{function}, NULL}}," if needed else f"    {{NULL, NULL}}, {why}")
+    out("};")
     out(f"const uint32_t {stem}_kernel_count = {len(functions)}u;")
     return str(out)
 
 
 def _given(schedule: Schedule | PeriodicSchedule, tables: Tables, stage: int) -> list[str]:
     """Return in words what the first task of a stage works on."""
-    first = next(task for task in tables.tasks if task.stage == stage)
+    first = next(task for task in tables.tasks if task.stage == stage and task.descriptor_count == 0)
     lines = []
     if first.kind == DMA:
         lines.append("A transfer: call hexloom_push() for each of its parts, which end in any order.")
@@ -122,7 +133,7 @@ def _given(schedule: Schedule | PeriodicSchedule, tables: Tables, stage: int) ->
     return lines
 
 
-def _main(stem: str) -> str:
+def _main(stem: str, bindings: int) -> str:
     """Return a program for hosts that runs the kernels with the port of hosts."""
     return f"""/* Runs the kernels of {stem} on this host. Of the memories only sizes are known: they begin as zeros. */
 #include <stdio.h>
@@ -135,7 +146,7 @@ def _main(stem: str) -> str:
 
 int main(void) {{
   hexloom_posix_options options;
-  hexloom_memory memories[16];
+  hexloom_memory memories[{bindings}];
   hexloom_port port;
   hexloom_run *run;
   hexloom_setup setup;
@@ -147,7 +158,7 @@ int main(void) {{
   memset(&setup, 0, sizeof setup);
   {stem}_view(&setup.view);
   setup.memory_count = setup.view.header->binding_count;
-  if (setup.memory_count > 16u) return 2;
+  if (setup.memory_count > {bindings}u) return 2;
   for (k = 0; k < setup.memory_count; k++) {{
     memories[k].bytes = setup.view.bindings[k].bytes;
     memories[k].base = aligned_alloc(65536u, ((size_t)memories[k].bytes / 65536u + 1u) * 65536u);
@@ -255,6 +266,15 @@ iterations for what a call needs.
 """
 
 
+def _moved(tables: Tables) -> str:
+    """Return that some stages need no function, where that is so."""
+    if not tables.descriptors:
+        return ""
+    return """   Stages whose transfers and cache maintenance are in the tables (descriptors) have none: these need
+   the memories below.
+"""
+
+
 def _ride(tables: Tables, stem: str) -> str:
     """Return how the plan is plugged into ggml-hexagon, or why it cannot be."""
     hmx = [queue for queue in tables.queues if queue.kind == HMX]
@@ -285,6 +305,7 @@ thread of ours, and its traces and locks stay as they are. Made after ggml-org/g
 
 def _readme(schedule: Schedule | PeriodicSchedule, tables: Tables, stem: str) -> str:
     pools = ["VTCM"] if isinstance(schedule, PeriodicSchedule) else ["VTCM", *(p.name for p in schedule.problem.pools)]
+    pools += [f"tensor {name}" for name in tables.tensors]
     bindings = "\n".join(f"| {k} | {pools[k]} | {b.bytes} | {b.align} |" for k, b in enumerate(tables.bindings))
     queues = "\n".join(
         f"| {k} | {tables.engines[q.engine] if q.engine < len(tables.engines) else 'lent by the caller'} | {q.unit} | "
@@ -297,7 +318,8 @@ The plan of `{schedule.name}` for {schedule.machine or "no named machine"}, by {
 {len(tables.tasks)} tasks of {len(tables.stages)} stages on {len(tables.queues)} threads.
 
 1. Fill in `{stem}_kernels.c`: one function per stage. Until then every kernel fails, and so does the run.
-2. On a host: `cmake -B build && cmake --build build && ctest --test-dir build`, then `build/{stem}_host`. Without:
+{_moved(tables)}2. On a host: `cmake -B build && cmake --build build && ctest --test-dir build`,
+   then `build/{stem}_host`. Without:
    `cc -std=c11 -pthread {stem}.c {stem}_kernels.c {stem}_main.c hexloom_posix.c {" ".join(RUNTIME)}`.
 3. On a device: open the port of `hexloom_qurt.h` (acquire VTCM and HMX, give it stacks), fill in a `hexloom_setup` as
    `{stem}_main.c` does, bind once, execute as often as there is work. Votes for clocks, HVX and HMX are yours.

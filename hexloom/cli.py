@@ -382,8 +382,6 @@ def emit_command(
     from hexloom.emit.kit import write_kit
     from hexloom.schedules import load_any_schedule, violations_of
 
-    if kit and descriptors:
-        raise InvalidInputError("--descriptors: a kit has kernels for its transfers; drop one of the two")
     check_stem(stem)
     schedule = load_any_schedule(source)
     violations = violations_of(schedule)
@@ -392,7 +390,7 @@ def emit_command(
         return say(f"{source}: nothing written: {violations[0].message}{more}", CHECK_FAILED)
     name = stem or table_stem(schedule.name)
     if kit:
-        files = write_kit(schedule, out, name, source.name)
+        files = write_kit(schedule, out, name, source.name, descriptors=descriptors)
     else:
         files = write_emission(schedule, out, name, source.name, descriptors=descriptors)
     print(json.dumps({"files": files}, indent=1) if as_json else "\n".join(files.values()))

@@ -39,6 +39,13 @@
 #define HEXLOOM_ABI_MINOR (0u)
 #define HEXLOOM_NONE (0xFFFFFFFFu) /* no event, no buffer */
 
+/* How tables are placed where a compiler is asked: a task lies on one cache line. */
+#if defined(__GNUC__)
+#define HEXLOOM_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#else
+#define HEXLOOM_ALIGNED(bytes)
+#endif
+
 /* kinds of tasks and queues; a detached queue has no hardware thread in the plan: the caller lends one */
 #define HEXLOOM_HMX (1u)
 #define HEXLOOM_HVX (2u)

@@ -41,7 +41,7 @@ extern "C" {
 #define TINY_QUEUE_HMX_0 (2u)
 
 extern const hexloom_header tiny_header;
-extern const hexloom_task tiny_tasks[6];
+extern const hexloom_task tiny_tasks[6] HEXLOOM_ALIGNED(64u);
 extern const hexloom_operand tiny_operands[8];
 extern const hexloom_wait tiny_waits[5];
 extern const hexloom_event tiny_events[4];

@@ -8,10 +8,12 @@ import pytest
 from compile.conftest import HEXAGON, HEXAGON_CLANG, Compiler
 from compile.tiny import tiny
 from runtime.hosts import GCC
+from runtime.test_descriptors import workload_of as tiles
 from runtime.test_runs import VENDOR
 from unit.emit import examples
 from unit.emit.examples import PIPE, Engine, compute, problem_of
 
+from hexloom import solve
 from hexloom.cli import main
 from hexloom.emit.host import RUNTIME
 from hexloom.emit.kit import write_kit
@@ -37,6 +39,24 @@ def test_a_kit_builds_and_runs_once_its_kernels_are_written(name: str, tmp_path:
     kernels = tmp_path / "it_kernels.c"
     kernels.write_text(kernels.read_text(encoding="utf-8").replace("return -1;", "return 0;"), encoding="utf-8")
     assert program(tmp_path, "it") == "it: OK\n"
+
+
+def test_a_kit_needs_no_kernels_for_what_its_tables_say(tmp_path: Path) -> None:
+    schedule = solve(tiles(5), time_limit_s=0.05, contention="none").schedule
+    assert schedule is not None
+    (tmp_path / "s.json").write_text(schedule.to_json(), encoding="utf-8")
+    out = tmp_path / "out"
+    assert main(["emit", str(tmp_path / "s.json"), "-o", str(out), "--stem", "it", "--kit", "--descriptors"]) == 0
+    kernels = out / "it_kernels.c"
+    text = kernels.read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if line.startswith("static int")] == [
+        "static int it_t_work(const hexloom_call *call) {"
+    ]
+    assert text.count("{NULL, NULL}, /* stage ") == 2
+    readme = (out / "README.md").read_text(encoding="utf-8")
+    assert "| 1 | tensor x |" in readme and "(descriptors) have none" in readme
+    kernels.write_text(text.replace("return -1;", "return 0;"), encoding="utf-8")
+    assert program(out, "it") == "it: OK\n"
 
 
 def test_a_kit_measures_its_machine(tmp_path: Path) -> None:
