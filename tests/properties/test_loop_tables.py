@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 from explorer import Explorer
@@ -17,9 +18,9 @@ from unit.emit.randoms import random_schedule
 
 from hexloom.emit import records
 from hexloom.emit.c_tables import CTables
-from hexloom.emit.chosen import check_laps, least_laps, usual_laps
+from hexloom.emit.chosen import check_laps, iterations_made, least_laps, usual_laps
 from hexloom.emit.job import plain_tables
-from hexloom.emit.looped import make_looped_tables
+from hexloom.emit.looped import _Build, make_looped_tables
 from hexloom.emit.orders import Orders
 from hexloom.emit.read import plan_of, read_tables
 from hexloom.emit.tables import ACTIONS
@@ -89,6 +90,28 @@ def without_order(plan: Plan) -> object:
     """Return what a plan says, whatever the order of engines in it."""
     units = [(a.op, a.mode, dict(a.units)) for a in plan.assignments]
     return units, plan.queues, plan.waits, dict(plan.addresses)
+
+
+def test_trip_counts_that_fill_no_whole_laps_leave_the_last_iterations_out() -> None:
+    """What lies behind a loop may come round more seldom than the loop does: here every 7 laps."""
+    periodic, tables = looped("two")
+    with mock.patch.object(_Build, "_laps_apart", return_value=7):
+        odd = make_looped_tables(periodic)
+    assert odd.tasks == tables.tasks and odd.entries == tables.entries
+    for k, (lap, usual) in enumerate(zip(usual_laps(odd), usual_laps(tables), strict=True)):
+        p = odd.parameters[k]
+        assert p.step % 7 == 0 and (lap - p.least) % p.step == 0 <= lap - usual < p.step
+    asked = {odd.groups[p.where]: p.usual for p in odd.parameters if p.kind == records.TRIPS}
+    made = {odd.groups[g]: n for g, n in iterations_made(odd, usual_laps(odd)).items()}
+    assert asked == periodic.trips and all(made[task] >= n for task, n in asked.items()) and made != asked
+
+
+@pytest.mark.parametrize("seed", [16])
+def test_loops_that_have_had_no_tables_are_their_plans(seed: int) -> None:
+    """The tail of the second task has the interval of both together: its windows are not theirs."""
+    made = random_loops(seed)
+    assert made is not None
+    are_their_plans(*made)
 
 
 @settings(max_examples=12)
