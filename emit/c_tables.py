@@ -206,6 +206,7 @@ class CTables:
             ],
             "markers": [ops[i].name for i in tables.markers],
             "marker_ops": list(tables.markers),
+            "plan": self._plan(),
         }
         if tables.tensors:
             data["tensors"] = list(tables.tensors)
@@ -214,6 +215,18 @@ class CTables:
         if tables.loops:
             data["loops"] = [self._loop(k) for k in range(len(tables.loops))]
         return json.dumps(data, indent=1) + "\n"
+
+    def _plan(self) -> dict[str, Any]:
+        """Return what the plan says beside the tables: modes of markers, units that are no threads, and waits by op."""
+        plan, problem = self.schedule.plan, self.schedule.problem
+        resources = {engine.name for engine in problem.engines if engine.kind == "resource"}
+        markers = {problem.ops[i].name for i in self.tables.markers}
+        held = {a.op: {e: ids for e, ids in a.units.items() if e in resources} for a in plan.assignments}
+        return {
+            "marker_modes": {a.op: a.mode for a in plan.assignments if a.op in markers},
+            "units": {op: {engine: list(ids) for engine, ids in units.items()} for op, units in held.items() if units},
+            "waits": [[wait.before, wait.after] for wait in plan.waits],
+        }
 
     def _loop(self, number: int) -> dict[str, Any]:
         """Return what a loop is: its laps, and how many iterations of each task one has."""

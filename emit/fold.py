@@ -144,7 +144,10 @@ class Folded:
 
     def stretch_of(self, op: int) -> int:
         """Return the stretch that has the iteration of an op."""
-        task, _, _, iteration = self.labels[op]
+        return self._owner(self.labels[op])
+
+    def _owner(self, label: Label) -> int:
+        task, _, _, iteration = label
         owners = [k for k, before in enumerate(self._before) if task in before and before[task] <= iteration]
         return owners[-1] if owners else 0
 
@@ -168,28 +171,33 @@ class Folded:
         period = stretch.period
         for runs in (q for q in range(period if self.whole else 1, period + 1) if period % q == 0):
             ticks = Fraction(stretch.period_ticks) * runs / period
-            count, at = self._longest(begins[stretch.first], ticks, {t: n * runs for t, n in stretch.times.items()})
+            advance = {task: n * runs for task, n in stretch.times.items()}
+            count, at = self._longest(number, begins[stretch.first], ticks, advance)
             start = begins[stretch.first] + at * ticks
             # What comes behind the windows waits for ops in them, or a little before: those are not to be folded.
             reach = max((self._reach(start + i * ticks, ticks) for i in range(count)), default=0)
             kept = min(max(0, count - 2), reach)
             if count - kept >= 2:
-                advance = {task: n * runs for task, n in stretch.times.items()}
                 return Window(number, start + kept * ticks, ticks, count - kept, runs, period // runs, advance)
         raise InvalidInputError(
             f"schedule {self.periodic.name!r}: stretch {number} shows no two equal periods, so no loop can be made "
             "of it; solve it with --formulation flat"
         )
 
-    def _longest(self, start: Moment, ticks: Moment, advance: dict[str, int]) -> tuple[int, int]:
-        """Return how many windows after ``start`` are alike, the most that follow each other, and the first of them."""
+    def _longest(self, number: int, start: Moment, ticks: Moment, advance: dict[str, int]) -> tuple[int, int]:
+        """Return how many windows after ``start`` are alike, the most that follow each other, and the first of them.
+
+        In each there is an op of every task of the stretch: where a later one has the same interval, its windows are
+        alike, too.
+        """
         most = int((self.schedule.makespan - start) // ticks) + 1
         shown = [self._shown(start + i * ticks, ticks) for i in range(most)]
         first, count, at = 0, 0, 0
         for i, window in enumerate(shown):
             if i == first or window != [one.later(advance) for one in shown[i - 1]]:
                 first = i
-            if window and i - first + 1 > count:
+            here = {one.label[0] for one in window if one.label[3] != ONCE and self._owner(one.label) == number}
+            if advance.keys() <= here and i - first + 1 > count:
                 count, at = i - first + 1, first
         return count, at
 

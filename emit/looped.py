@@ -57,18 +57,25 @@ def make_looped_tables(periodic: PeriodicSchedule, *, descriptors: bool = False)
     InvalidInputError
         When the schedule cannot be folded, or a number does not fit into its field.
     """
-    try:
-        made = _Build(periodic)
-        tables = made.tables()
-    except InvalidInputError:  # where single runs cannot be laps, whole periods may
-        made = _Build(periodic, whole=True)
-        tables = made.tables()
+    # Where single runs cannot be laps, whole periods may; where laps do not come out even, iterations are left out.
+    ways = [(whole, rounded) for rounded in (False, True) for whole in (False, True)]
+    reasons: list[InvalidInputError] = []
+    for whole, rounded in ways:
+        try:
+            made = _Build(periodic, whole=whole, rounded=rounded)
+            tables = made.tables()
+            break
+        except InvalidInputError as why:
+            reasons.append(why)
+    else:
+        raise reasons[1]
     return with_descriptors(tables, made.problem, made.folded, periodic.tails) if descriptors else tables
 
 
 class _Build(Classes):
-    def __init__(self, periodic: PeriodicSchedule, *, whole: bool = False) -> None:
+    def __init__(self, periodic: PeriodicSchedule, *, whole: bool, rounded: bool) -> None:
         super().__init__(periodic, whole=whole)
+        self.rounded = rounded
         ops = [self.problem.ops[i] for i in self.kept]
         self.groups = tuple(dict.fromkeys(op.task for op in ops))
         self.stages = tuple(dict.fromkeys((op.task, op.stage) for op in ops))
@@ -315,7 +322,10 @@ class _Build(Classes):
         return tuple(found)
 
     def _parameter(self, loop: int, kinds: _Events, triggers: list[int]) -> Parameter:
-        """Return the laps of a loop: at least those written down, at most what 32 bits can count."""
+        """Return the laps of a loop: at least those written down, at most what 32 bits can count.
+
+        Fewer laps than are written down are proven by nothing, and needed for nothing: fewer iterations are.
+        """
         window = self.windows[loop]
         usual = window.count + self.periodic.stretches[window.stretch].left_out // window.runs
         step = lcm(self._laps_apart(loop), window.per_period)
@@ -329,6 +339,8 @@ class _Build(Classes):
             if mine:
                 sharing = sum(1 for k in others if self.advance(k, group))
                 most = min(most, (MOST_ITERATIONS - written) // sharing // mine)
+        if self.rounded and all(self.groups.index(task) in self.to_cut for task in window.advance):
+            usual += (window.count - usual) % step
         if (usual - window.count) % step or usual > most:
             raise InvalidInputError(
                 f"schedule {self.periodic.name!r}: loop {loop} makes {usual} laps; tables know {window.count} and "

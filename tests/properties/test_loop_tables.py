@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 from explorer import Explorer
@@ -17,11 +18,11 @@ from unit.emit.randoms import random_schedule
 
 from hexloom.emit import records
 from hexloom.emit.c_tables import CTables
-from hexloom.emit.chosen import check_laps, least_laps, usual_laps
+from hexloom.emit.chosen import check_laps, iterations_made, least_laps, usual_laps
 from hexloom.emit.job import plain_tables
-from hexloom.emit.looped import make_looped_tables
+from hexloom.emit.looped import _Build, make_looped_tables
 from hexloom.emit.orders import Orders
-from hexloom.emit.read import read_tables
+from hexloom.emit.read import plan_of, read_tables
 from hexloom.emit.tables import ACTIONS
 from hexloom.emit.written_out import written_out
 from hexloom.optimizer.errors import InvalidInputError
@@ -29,6 +30,7 @@ from hexloom.optimizer.errors import InvalidInputError
 if TYPE_CHECKING:
     from hexloom.emit.rows import Tables
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
+    from hexloom.optimizer.plan import Plan
     from hexloom.optimizer.schedule import Schedule
 
 MOST_STATES = 20_000
@@ -81,14 +83,73 @@ def test_random_loops_are_their_plans_and_come_back_as_they_were(seeds: range) -
     assert len(made) >= 0.6 * len(seeds)
     for periodic, tables in made:
         are_their_plans(periodic, tables)
-        assert read_tables(tables.to_bytes(), CTables(periodic, "it").side_car()) == tables
+        is_read_as_its_plan(periodic, tables)
+
+
+def without_order(plan: Plan) -> object:
+    """Return what a plan says, whatever the order of engines in it."""
+    units = [(a.op, a.mode, dict(a.units)) for a in plan.assignments]
+    return units, plan.queues, plan.waits, dict(plan.addresses)
+
+
+def test_trip_counts_that_fill_no_whole_laps_leave_the_last_iterations_out() -> None:
+    """What lies behind a loop may come round more seldom than the loop does: here every 7 laps."""
+    periodic, tables = looped("two")
+    with mock.patch.object(_Build, "_laps_apart", return_value=7):
+        odd = make_looped_tables(periodic)
+    assert odd.tasks == tables.tasks and odd.entries == tables.entries
+    for k, (lap, usual) in enumerate(zip(usual_laps(odd), usual_laps(tables), strict=True)):
+        p = odd.parameters[k]
+        assert p.step % 7 == 0 and (lap - p.least) % p.step == 0 <= lap - usual < p.step
+    asked = {odd.groups[p.where]: p.usual for p in odd.parameters if p.kind == records.TRIPS}
+    made = {odd.groups[g]: n for g, n in iterations_made(odd, usual_laps(odd)).items()}
+    assert asked == periodic.trips and all(made[task] >= n for task, n in asked.items()) and made != asked
+
+
+@pytest.mark.parametrize("seed", [16])
+def test_loops_that_have_had_no_tables_are_their_plans(seed: int) -> None:
+    """The tail of the second task has the interval of both together: its windows are not theirs."""
+    made = random_loops(seed)
+    assert made is not None
+    are_their_plans(*made)
 
 
 @settings(max_examples=12)
-@given(st.integers(0, 10_000))
-def test_flat_tables_come_back_as_they_were(seed: int) -> None:
-    emitted = CTables(random_schedule(seed, 20), "it")
-    assert read_tables(emitted.tables.to_bytes(), emitted.side_car()) == emitted.tables
+@given(st.integers(0, 10_000), st.booleans())
+def test_flat_tables_come_back_as_they_were_and_as_the_plan(seed: int, parts: bool) -> None:
+    schedule = random_schedule(seed, 20, parts=parts)
+    emitted = CTables(schedule, "it")
+    side_car = emitted.side_car()
+    tables = read_tables(emitted.tables.to_bytes(), side_car)
+    assert tables == emitted.tables
+    assert without_order(plan_of(tables, schedule.problem, side_car)) == without_order(schedule.plan)
+
+
+def is_read_as_its_plan(periodic: PeriodicSchedule, tables: Tables) -> None:
+    """The tables come back as they were, and as the plan that is written down."""
+    side_car = CTables(periodic, "it").side_car()
+    read = read_tables(tables.to_bytes(), side_car)
+    assert read == tables
+    plan = plan_of(as_written(periodic, read), periodic.written.problem, side_car)
+    assert without_order(plan) == without_order(periodic.written.plan)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_looped_tables_come_back_as_the_plan(name: str) -> None:
+    is_read_as_its_plan(*looped(name))
+
+
+def test_a_side_car_of_another_plan_is_refused() -> None:
+    periodic, tables = looped("stream")
+    plain, problem = as_written(periodic, tables), periodic.written.problem
+    side_car = json.loads(CTables(periodic, "it").side_car())
+    other = {**side_car, "plan": {**side_car["plan"], "marker_modes": {"nobody": 0}}}
+    for wrong in ({**side_car, "plan": None}, other):
+        with pytest.raises(InvalidInputError, match="another plan"):
+            plan_of(plain, problem, json.dumps(wrong))
+    two = (replace(plain.operands[0], offset=plain.operands[0].offset + 128), *plain.operands[1:])
+    with pytest.raises(InvalidInputError, match="has two places"):
+        plan_of(replace(plain, operands=two), problem, json.dumps(side_car))
 
 
 def test_what_is_read_is_whole_and_of_this_abi() -> None:

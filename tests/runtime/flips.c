@@ -44,9 +44,9 @@ static int kernel(const hexloom_call *call) {
 
 /* 1 if the tables were taken. The view is that of the unchanged tables, as if they were compiled in. */
 static int try_tables(const hexloom_view *view, const hexloom_port *port, unsigned char *memory, int execute) {
-  static unsigned char pad[65536] __attribute__((aligned(65536)));
+  static unsigned char pads[3][65536] __attribute__((aligned(65536)));
   hexloom_kernel kernels[64];
-  hexloom_memory memories[1];
+  hexloom_memory memories[3];
   hexloom_setup setup;
   hexloom_status status;
   hexloom_run *run;
@@ -56,12 +56,14 @@ static int try_tables(const hexloom_view *view, const hexloom_port *port, unsign
     kernels[k].function = kernel;
     kernels[k].user = NULL;
   }
-  memories[0].base = pad;
-  memories[0].bytes = sizeof pad;
+  for (k = 0; k < 3; k++) {
+    memories[k].base = pads[k];
+    memories[k].bytes = sizeof pads[k];
+  }
   setup.view = *view;
   setup.port = port;
   setup.memories = memories;
-  setup.memory_count = 1u;
+  setup.memory_count = view->header->binding_count < 3u ? view->header->binding_count : 3u;
   setup.kernels = kernels;
   setup.kernel_count = 64u;
   setup.timeout_ns = 2000000u;

@@ -177,6 +177,21 @@ def test_damaged_changes_of_descriptors_are_refused(moves: Callable[..., list[st
         assert said[0] == "BAD_TABLE", change
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["clang", "asan"])
+def test_every_bit_of_descriptors_and_strides_counts(how: str, host_of: Callable[[str], Host], tmp_path: Path) -> None:
+    """Flipped tables are refused; with checksums made to fit, those that are taken move nothing elsewhere."""
+    schedule = solve(workload_of(2), time_limit_s=0.05, contention="none").schedule
+    assert schedule is not None
+    (tmp_path / "it.bin").write_bytes(tables_of(schedule, descriptors=True).to_bytes())
+    host = host_of(how)
+    compile_c(host.how, ROOT / "tests" / "runtime" / "flips.c", *host.objects, "-o", tmp_path / "flips")
+    ran = subprocess.run([tmp_path / "flips", tmp_path / "it.bin", "23"], capture_output=True, text=True, timeout=100)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    bits, refused, taken = map(int, ran.stdout.split())
+    assert refused == bits and 0 < taken < bits
+
+
 def test_transfers_of_loops_move_on_with_the_iterations(moves: Callable[..., list[str]]) -> None:
     periodic = thousands()
     tables = tables_of(periodic, descriptors=True)
