@@ -46,14 +46,18 @@ def shared_text(name: str) -> str:
     return (resources.files("hexloom.emit") / "include" / name).read_text(encoding="utf-8")
 
 
-def table_texts(schedule: Schedule | PeriodicSchedule, stem: str | None = None) -> dict[str, str]:
+def table_texts(
+    schedule: Schedule | PeriodicSchedule, stem: str | None = None, *, descriptors: bool = False
+) -> dict[str, str]:
     """Return tables, side-car and the header they need, by file name."""
-    return _tables(CTables(schedule, stem or table_stem(schedule.name)))
+    return _tables(CTables(schedule, stem or table_stem(schedule.name), descriptors=descriptors))
 
 
-def write_tables(schedule: Schedule | PeriodicSchedule, folder: Path, stem: str | None = None) -> dict[str, str]:
+def write_tables(
+    schedule: Schedule | PeriodicSchedule, folder: Path, stem: str | None = None, *, descriptors: bool = False
+) -> dict[str, str]:
     """Write tables, side-car and the header they need; return the paths by file name."""
-    return write_texts(folder, table_texts(schedule, stem))
+    return write_texts(folder, table_texts(schedule, stem, descriptors=descriptors))
 
 
 def write_emission(

@@ -130,7 +130,7 @@ def write_runtime(folder: Path, parts: Collection[str] | None = None) -> list[st
 def write_host(job: Job, folder: Path) -> list[str]:
     """Write all sources of the program into ``folder``; return the names of those to compile."""
     write_runtime(folder)
-    write_tables(job.source, folder, STEM)
+    write_tables(job.source, folder, STEM, descriptors=bool(job.tables.descriptors))
     (folder / "main.c").write_text(
         f'#include "hexloom_host.h"\n#include "{STEM}.h"\n\n'
         f"int main(int argc, char **argv) {{\n  hexloom_view view;\n  {STEM}_view(&view);\n"
@@ -207,6 +207,8 @@ def _work(job: Job, numbers: Numbers | None, folder: Path) -> dict[str, object]:
         return {"flow": "flow.bin", **loops}
     (folder / "numbers.bin").write_bytes(numbers.words)
     (folder / "memory.bin").write_bytes(numbers.memory)
+    if job.tables.tensors:
+        loops["tensors"] = ",".join("{}:{}".format(*numbers.tensors[name]) for name in job.tables.tensors)
     return {"numbers": "numbers.bin", "memory": "memory.bin", "result": "result.bin", **loops}
 
 

@@ -50,7 +50,7 @@ int main(void) {
 }
 """
 
-PARTS = ("bind", "wait", "walk", "run", "runtime", "port", "posix", "qurt", "ggml", "kernels", "bench")
+PARTS = ("bind", "wait", "walk", "run", "runtime", "port", "posix", "qurt", "udma", "ggml", "kernels", "bench")
 """What a kit has of the runtime's folder; the rest is for runs of our own."""
 
 

@@ -86,11 +86,15 @@ class Expected:
 
 @dataclass
 class Numbers:
-    """``words`` for every task, the ``memory`` before the run, and what must be in it afterwards."""
+    """``words`` for every task, the ``memory`` before the run, and what must be in it afterwards.
+
+    ``tensors`` are offset and bytes of those with a name.
+    """
 
     words: bytes
     memory: bytes
     expected: list[Expected]
+    tensors: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def faults(self, memory: bytes) -> list[str]:
         """Return what is wrong in the memory after a run, task by task."""
@@ -183,7 +187,8 @@ class _Build:
             expected[one.place] = one
         rows = [self._row(task, found) for task in self.tables.tasks]
         packed = struct.pack(f"<{len(rows) * WORDS}Q", *(word for row in rows for word in row))
-        return Numbers(packed, memory.tobytes(), list(expected.values()))
+        tensors = {name: (place.offset, place.size) for (task, name), place in self.places.items() if not task}
+        return Numbers(packed, memory.tobytes(), list(expected.values()), tensors)
 
     def _row(self, task: Task, found: dict[tuple[str, str], list[int]]) -> list[int]:
         """Return the words of a task, with roles of buffers replaced by numbers of operands."""

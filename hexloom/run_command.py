@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hexloom.emit.c_tables import tables_of
 from hexloom.emit.hexagon import ARCHITECTURES, run_on_hexagon
 from hexloom.emit.host import run_on_host
 from hexloom.emit.job import job_of, looped_job
@@ -23,6 +25,7 @@ from hexloom.talk import CHECK_FAILED, DONE, check_folder, say
 if TYPE_CHECKING:
     from hexloom.emit.host import HostRun
     from hexloom.emit.job import Job
+    from hexloom.emit.numbers import Numbers
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.schedule import Schedule
 
@@ -62,6 +65,9 @@ def run_command(
     keep: Annotated[
         Path | None, typer.Option(help="Folder in which the program and its sources stay; default: none.")
     ] = None,
+    descriptors: Annotated[
+        bool, typer.Option("--descriptors", help="Transfers of named tensors are in the tables, not in kernels.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> int:
     """Build runtime and tables for this host, execute them with real threads, and see that every order holds.
@@ -86,6 +92,8 @@ def run_command(
     numbers = None
     if job.workload is not None and machine is not None:
         numbers = numbers_of(job.problem, job.plain, job.workload, machine, seed)
+    if descriptors:
+        job = _described(job, numbers, target)
     with tempfile.TemporaryDirectory(prefix="hexloom_") as scratch:
         folder = Path(scratch) if keep is None else keep
         folder.mkdir(parents=True, exist_ok=True)
@@ -138,6 +146,18 @@ def _trips(text: str) -> dict[str, int]:
             raise InvalidInputError(f"--trips {text!r}: write tasks with a number each, such as matmul=17,norm=3")
         found[task] = int(count)
     return found
+
+
+def _described(job: Job, numbers: Numbers | None, target: str) -> Job:
+    """Return the same run with tables that say what transfers move."""
+    if numbers is None or target != "host":
+        raise InvalidInputError("--descriptors: they move data of kernels that compute on this host; add --workload")
+    tables = tables_of(job.source, descriptors=True)
+    if not tables.descriptors:
+        raise InvalidInputError(
+            f"--descriptors: no task of {job.source.name!r} moves a tensor with a name; name its input or output"
+        )
+    return replace(job, tables=tables)
 
 
 def _numbers(found: HostRun) -> dict[str, object]:

@@ -88,6 +88,7 @@ static hexloom_verdict hexloom_check_header(const hexloom_header *h) {
   if (*(const unsigned char *)&one != 1u) return hexloom_say("the tables are for little-endian machines", 0u);
   if (h->magic != HEXLOOM_MAGIC) return hexloom_say("these are not tables of hexloom", h->magic);
   if (h->abi_major != HEXLOOM_ABI_MAJOR) return hexloom_say("the tables have another ABI", h->abi_major);
+  if (h->abi_minor > HEXLOOM_ABI_MINOR) return hexloom_say("the tables are newer than this code", h->abi_minor);
   if (h->header_bytes != sizeof(hexloom_header) || h->task_bytes != sizeof(hexloom_task) ||
       h->operand_bytes != sizeof(hexloom_operand) || h->wait_bytes != sizeof(hexloom_wait) ||
       h->event_bytes != sizeof(hexloom_event) || h->queue_bytes != sizeof(hexloom_queue) ||
@@ -412,6 +413,8 @@ static hexloom_verdict hexloom_check_descriptor(const hexloom_view *v, uint32_t 
   uint32_t places, n;
   hexloom_verdict verdict;
   if (d->binding >= v->header->binding_count) return hexloom_say("a descriptor names no binding", number);
+  if (v->bindings[d->binding].space != HEXLOOM_DDR_MAPPED && v->bindings[d->binding].space != HEXLOOM_DDR_DMA_ONLY)
+    return hexloom_say("a descriptor is not of a tensor in DDR", number);
   if (!moves && d->kind != HEXLOOM_CLEAN && d->kind != HEXLOOM_INVALIDATE)
     return hexloom_say("a descriptor is of no kind", number);
   if (moves != (task->kind == HEXLOOM_DMA) || d->kind != v->descriptors[task->first_descriptor].kind)

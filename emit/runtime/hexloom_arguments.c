@@ -41,7 +41,7 @@ static int read_argument(hexloom_arguments *with, const char *argument) {
     const char **file;
   } files[] = {{"tables", &with->tables},   {"flow", &with->flow},     {"trace", &with->trace},
                {"numbers", &with->numbers}, {"memory", &with->memory}, {"result", &with->result},
-               {"plain", &with->plain},     {"parameters", &with->parameters}};
+               {"plain", &with->plain},     {"parameters", &with->parameters}, {"tensors", &with->tensors}};
   const char *value = strchr(argument, '=');
   const size_t length = value == NULL ? 0u : (size_t)(value - argument);
   size_t k;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 typedef struct hexloom_arguments {
-  const char *tables, *flow, *trace, *numbers, *memory, *result, *plain, *parameters;
+  const char *tables, *flow, *trace, *numbers, *memory, *result, *plain, *parameters, *tensors;
   uint64_t runs, seed, delay_us, transfer_us, timeout_ms, spins, ring, records, stack, main_queue, prove, stay;
   uint64_t lost, failing, fail, silent, slow, slow_ms, slow_slice, too_short;
 } hexloom_arguments;

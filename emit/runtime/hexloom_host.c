@@ -30,6 +30,7 @@ typedef struct host {
   uint32_t parameter_count;
   hexloom_port port;
   hexloom_memory *memories;
+  uint32_t own_memories; /* the others are tensors */
   hexloom_kernel *kernels;
   uint32_t stages;
   hexloom_flow *flow;
@@ -55,7 +56,7 @@ static void *read_file(const char *name, size_t *length) {
   if (file == NULL) return NULL;
   size = fseek(file, 0L, SEEK_END) == 0 ? ftell(file) : -1L;
   if (size >= 0 && fseek(file, 0L, SEEK_SET) == 0) {
-    bytes = (unsigned char *)malloc((size_t)size + 1u);
+    bytes = (unsigned char *)aligned_alloc(HEXLOOM_LINE, ((size_t)size / HEXLOOM_LINE + 1u) * HEXLOOM_LINE);
     if (bytes != NULL && fread(bytes, 1u, (size_t)size, file) != (size_t)size) {
       free(bytes);
       bytes = NULL;
@@ -93,12 +94,40 @@ static int kernel(const hexloom_call *call) {
   return hexloom_flow_kernel(&inner);
 }
 
+/* Let the last bindings be tensors in the memory of numbers; 0 when they are not in it. */
+static int open_tensors(host *h) {
+  const uint32_t count = h->view.header->binding_count;
+  const char *at = h->with.tensors;
+  uint32_t k, tensors = at == NULL ? 0u : 1u;
+  h->own_memories = count;
+  for (k = 0u; at != NULL && at[k] != '\0'; k++) tensors += at[k] == ',';
+  if (tensors > count) return 0;
+  h->own_memories = count - tensors;
+  for (k = h->own_memories; k < count; k++) {
+    char *end;
+    const uint64_t offset = strtoull(at, &end, 10), bytes = *end == ':' ? strtoull(end + 1, &end, 10) : 0u;
+    if (*end != (k + 1u < count ? ',' : '\0') || offset > h->numeric.ddr_bytes ||
+        bytes > h->numeric.ddr_bytes - offset)
+      return 0;
+    h->memories[k].base = h->numeric.ddr + offset;
+    h->memories[k].bytes = bytes;
+    at = end + 1;
+  }
+  return 1;
+}
+
 static int open_memories(host *h) {
   const hexloom_header *head = h->view.header;
+  size_t length = 0u;
   uint32_t k;
+  if (h->with.memory != NULL) {
+    h->numeric.ddr = (unsigned char *)read_file(h->with.memory, &length);
+    h->numeric.ddr_bytes = length;
+    if (h->numeric.ddr == NULL) return 0;
+  }
   h->memories = (hexloom_memory *)calloc((size_t)head->binding_count + 1u, sizeof(hexloom_memory));
-  if (h->memories == NULL) return 0;
-  for (k = 0u; k < head->binding_count; k++) {
+  if (h->memories == NULL || !open_tensors(h)) return 0;
+  for (k = 0u; k < h->own_memories; k++) {
     h->memories[k].bytes = h->view.bindings[k].bytes;
     h->memories[k].base = aligned_alloc(MEMORY_ALIGN, aligned_size(h->memories[k].bytes));
     if (h->memories[k].base == NULL) return 0;
@@ -178,13 +207,11 @@ static int open_flow(host *h) {
 }
 
 static int open_numbers(host *h) {
-  size_t words = 0u, bytes = 0u;
+  size_t words = 0u;
   if (h->with.numbers == NULL) return 1;
   h->numeric_words = read_file(h->with.numbers, &words);
-  h->numeric.ddr = h->with.memory == NULL ? NULL : (unsigned char *)read_file(h->with.memory, &bytes);
   if (h->numeric_words == NULL || h->numeric.ddr == NULL) return 0;
   h->numeric.words = (const uint64_t *)h->numeric_words;
-  h->numeric.ddr_bytes = bytes;
   return hexloom_numeric_fits(&h->numeric, &h->plain, words / sizeof(uint64_t));
 }
 
@@ -202,7 +229,7 @@ static void close_all(host *h) {
   uint32_t k;
   if (h->flow != NULL) hexloom_flow_close(h->flow);
   if (h->port_is_open) hexloom_posix_close(&h->port);
-  for (k = 0u; h->memories != NULL && k < h->view.header->binding_count; k++) free(h->memories[k].base);
+  for (k = 0u; h->memories != NULL && k < h->own_memories; k++) free(h->memories[k].base);
   free(h->memories);
   free(h->kernels);
   free(h->memory);
@@ -330,7 +357,7 @@ int hexloom_host(const hexloom_view *view, int argc, char **argv) {
   if (!open_plain(&h)) {
     answer = failed("the plain tables or the parameters cannot be read");
   } else if (!open_memories(&h) || !open_kernels(&h) || !open_port(&h) || !open_run(&h)) {
-    answer = failed("out of memory or threads");
+    answer = failed("out of memory or threads, or a tensor is not in its memory");
   } else if (h.run == NULL) {
     answer = tell(&h);
   } else if (!open_flow(&h)) {

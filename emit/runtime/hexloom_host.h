@@ -8,6 +8,7 @@
  *   parameters=N,N  one for each parameter of the tables
  *   flow=FILE     what each task must see (hexloom_flow.h); without it kernels do nothing
  *   numbers=FILE  kernels compute (hexloom_numeric.h) on memory=FILE, which is written to result=FILE at the end
+ *   tensors=N:N,N:N  the last bindings are parts of that memory: offset and bytes of each
  *   trace=FILE    one line for each record: queue serial slice phase executed start_ns end_ns
  *   runs=N seed=N delay_us=N transfer_us=N timeout_ms=N spins=N ring=N records=N stack=BYTES main=QUEUE|none prove=1
  *   stay=1        threads stay between the executions

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where the calls come from: threads and futexes from ggml-org/ggml d99724f2, src/ggml-hexagon/htp/work-queue.c and
- * hmx-queue.c; compute resources from the same main.c and haozixu/htp-ops-lib 426d1da, src/dsp/hmx_mgr.c; descriptors
- * from qualcomm/hexagon-mlir 7a39f69, UserDMA. DMA is issued and polled by the thread that owns the ring.
+ * hmx-queue.c; compute resources from the same main.c and haozixu/htp-ops-lib 426d1da, src/dsp/hmx_mgr.c; how DMA is
+ * driven from qualcomm/hexagon-mlir 7a39f69, UserDMA; its descriptors are those of hexloom_udma.h. DMA is issued and
+ * polled by the thread that owns the ring.
  */
 #include "hexloom_qurt.h"
 
@@ -13,29 +14,22 @@
 #include <qurt.h>
 
 #include "hexloom_tables.h"
+#include "hexloom_udma.h"
 
 #define LINE 128
 #define ALL_SLEEPERS 64
 #define SLEEPERS (64u)
 #define WATCH_US (2000u)   /* how often sleepers look at their deadline */
 #define ACQUIRE_US (1000000u)
-#define MOST_FIELD (65535u) /* of a field of a 2-D descriptor before v75 */
-#define MOST_LENGTH (0xFFFFFFu)
+#if defined(__HVX_ARCH__) && __HVX_ARCH__ >= 75
+#define IS_WIDE 1
+#else
+#define IS_WIDE 0
+#endif
 
-/* A 2-D descriptor; a row alone is one of 1-D, which is its first half. */
 typedef struct descriptor {
-  uint32_t next;
-  volatile uint32_t state; /* length, type, bypass, done */
-  uint32_t from;
-  uint32_t to;
-  uint32_t allocation;
-  uint32_t roi;     /* width below, height above */
-  uint32_t strides; /* of the source below, of the target above */
-  uint32_t offsets;
+  volatile uint32_t words[HEXLOOM_UDMA_WORDS];
 } descriptor;
-
-#define TYPE_2D (1u << 24)
-#define DONE (1u << 31)
 
 typedef struct ring {
   descriptor slots[HEXLOOM_QURT_RING] __attribute__((aligned(LINE)));
@@ -153,35 +147,23 @@ static void leave(void *context, uint32_t worker, uint32_t kind) {
 
 /* --- user DMA ---------------------------------------------------------------------------------------------- */
 
-static int fill(descriptor *d, const hexloom_transfer *t) {
-  const int is_2d = t->rows > 1u;
-  if (is_2d && (t->row_bytes > MOST_FIELD || t->rows > MOST_FIELD || t->to_stride > MOST_FIELD ||
-                t->from_stride > MOST_FIELD))
-    return -1;
-  if (!is_2d && t->row_bytes > MOST_LENGTH) return -1;
-  d->next = 0u;
-  d->from = (uint32_t)(uintptr_t)t->from;
-  d->to = (uint32_t)(uintptr_t)t->to;
-  d->allocation = 0u;
-  d->roi = is_2d ? t->row_bytes | t->rows << 16 : 0u;
-  d->strides = is_2d ? t->from_stride | t->to_stride << 16 : 0u;
-  d->offsets = 0u;
-  d->state = is_2d ? TYPE_2D : t->row_bytes;
-  return 0;
-}
+static int is_done(const descriptor *d) { return (d->words[HEXLOOM_UDMA_STATE] & HEXLOOM_UDMA_DONE) != 0u; }
 
 static int dma_push(void *context, uint32_t worker, const hexloom_transfer *transfer, uint32_t *ticket) {
   ring *r = &here.rings[worker];
   descriptor *d = &r->slots[r->next % HEXLOOM_QURT_RING];
+  uint32_t words[HEXLOOM_UDMA_WORDS], k;
   (void)context;
-  if (r->tail != NULL && (d->state & DONE) == 0u) {
+  if (r->tail != NULL && !is_done(d)) {
     uint32_t polled;
     if (r->next - r->oldest >= HEXLOOM_QURT_RING) {
       __asm__ volatile("%0 = dmpoll" : "=r"(polled));
       return HEXLOOM_RING_FULL;
     }
   }
-  if (fill(d, transfer) != 0) return -2; /* longer than its fields: the kernel has to push it in parts */
+  if (!hexloom_udma_fill(words, transfer, IS_WIDE, !here.options.through_l2))
+    return -2; /* longer than its fields: the kernel has to push it in parts */
+  for (k = 0u; k < HEXLOOM_UDMA_WORDS; k++) d->words[k] = words[k];
   atomic_thread_fence(memory_order_seq_cst);
   if (r->tail == NULL)
     __asm__ volatile("dmstart(%0)" : : "r"(d) : "memory");
@@ -199,8 +181,8 @@ static int dma_done(void *context, uint32_t worker, uint32_t ticket) {
   __asm__ volatile("%0 = dmpoll" : "=r"(polled) : : "memory"); /* lets the engine go on, and shows its errors */
   if ((polled & 3u) == 2u) return -3;
   if (r->next - ticket > HEXLOOM_QURT_RING) return 1;
-  if ((r->slots[ticket % HEXLOOM_QURT_RING].state & DONE) == 0u) return 0;
-  while (r->oldest != r->next && (r->slots[r->oldest % HEXLOOM_QURT_RING].state & DONE) != 0u) r->oldest++;
+  if (!is_done(&r->slots[ticket % HEXLOOM_QURT_RING])) return 0;
+  while (r->oldest != r->next && is_done(&r->slots[r->oldest % HEXLOOM_QURT_RING])) r->oldest++;
   return 1;
 }
 
@@ -210,7 +192,7 @@ static int dma_drain(void *context, uint32_t worker, uint64_t most_ns) {
   uint32_t k;
   (void)context;
   for (k = r->oldest; k != r->next; k++)
-    while ((r->slots[k % HEXLOOM_QURT_RING].state & DONE) == 0u) {
+    while (!is_done(&r->slots[k % HEXLOOM_QURT_RING])) {
       uint32_t polled;
       __asm__ volatile("%0 = dmpoll" : "=r"(polled) : : "memory");
       if ((polled & 3u) == 2u || now_ns(NULL) >= limit) {

@@ -28,6 +28,7 @@ typedef struct hexloom_qurt_options {
   uint16_t priority;    /* of all threads; that of the caller is usual */
   uint16_t lock_hvx;    /* 1: workers of HVX queues call qurt_hvx_lock; 0: contexts attach at their first use */
   uint32_t compute_res; /* what hexloom_qurt_vtcm() gave: HMX is locked with it; 0: there are no HMX queues */
+  uint32_t through_l2;  /* 0: transfers go past it, as plans assume, which clean and drop lines themselves */
 } hexloom_qurt_options;
 
 /* Fill in a port; there is one at a time. 0, or what a call of the system returned. */

@@ -8,6 +8,7 @@
 #include "hexloom_runtime.h"
 
 #define MOST ((size_t)262144u)
+#define MEMORIES (4u)
 
 static uint32_t crc(uint32_t sum, const unsigned char *at, size_t bytes) {
   size_t k;
@@ -42,11 +43,13 @@ static int kernel(const hexloom_call *call) {
   return 0;
 }
 
+static uint32_t memory_count; /* as the unchanged tables need */
+
 /* 1 if the tables were taken. The view is that of the unchanged tables, as if they were compiled in. */
 static int try_tables(const hexloom_view *view, const hexloom_port *port, unsigned char *memory, int execute) {
-  static unsigned char pads[3][65536] __attribute__((aligned(65536)));
+  static unsigned char pads[MEMORIES][65536] __attribute__((aligned(65536)));
   hexloom_kernel kernels[64];
-  hexloom_memory memories[3];
+  hexloom_memory memories[MEMORIES];
   hexloom_setup setup;
   hexloom_status status;
   hexloom_run *run;
@@ -56,14 +59,14 @@ static int try_tables(const hexloom_view *view, const hexloom_port *port, unsign
     kernels[k].function = kernel;
     kernels[k].user = NULL;
   }
-  for (k = 0; k < 3; k++) {
+  for (k = 0; k < (int)MEMORIES; k++) {
     memories[k].base = pads[k];
     memories[k].bytes = sizeof pads[k];
   }
   setup.view = *view;
   setup.port = port;
   setup.memories = memories;
-  setup.memory_count = view->header->binding_count < 3u ? view->header->binding_count : 3u;
+  setup.memory_count = memory_count;
   setup.kernels = kernels;
   setup.kernel_count = 64u;
   setup.timeout_ns = 2000000u;
@@ -92,6 +95,8 @@ int main(int argc, char **argv) {
   bytes = (unsigned char *)realloc(bytes, length); /* what lies behind them is not theirs */
   memory = (unsigned char *)aligned_alloc(128u, MOST);
   if (bytes == NULL || memory == NULL || hexloom_open(bytes, length, &view) != NULL) return 3;
+  memory_count = view.header->binding_count;
+  if (memory_count > MEMORIES) return 3;
   if (hexloom_posix_open(&port, &options) != 0 || !try_tables(&view, &port, memory, 1)) return 4;
   for (bit = 0; bit < 8u * length; bit++) {
     hexloom_view ignored;

@@ -192,6 +192,30 @@ def test_every_bit_of_descriptors_and_strides_counts(how: str, host_of: Callable
     assert refused == bits and 0 < taken < bits
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"binding": 0}, "a descriptor is not of a tensor in DDR"),
+        ({"binding": 3}, "a descriptor names no binding"),
+        ({"kind": 9}, "a descriptor is of no kind"),
+        ({"kind": records.CLEAN}, "a descriptor does not fit the kind of its task"),
+        ({"offset": 2**40}, "a descriptor goes beyond its binding"),
+        ({"operand": 1}, "a descriptor names no operand"),
+        ({"operand_offset": 1}, "a descriptor goes beyond its operand"),
+        ({"dimensions": 1}, "a descriptor of one dimension has rows"),
+    ],
+)
+def test_descriptors_that_are_not_sound_are_refused(
+    change: dict[str, int], problem: str, host_of: Callable[[str], Host]
+) -> None:
+    schedule = solve(workload_of(1), time_limit_s=0.05, contention="none").schedule
+    assert schedule is not None
+    tables = tables_of(schedule, descriptors=True)
+    first, *rest = tables.descriptors
+    said = host_of("gcc").run(replace(tables, descriptors=(replace(first, **change), *rest)).sealed().to_bytes())
+    assert (said["code"], said["problem"]) == ("BAD_TABLE", problem)
+
+
 def test_transfers_of_loops_move_on_with_the_iterations(moves: Callable[..., list[str]]) -> None:
     periodic = thousands()
     tables = tables_of(periodic, descriptors=True)

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from compile.tiny import tiny
+from runtime.test_descriptors import workload_of as tiles
 from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
+from hexloom import solve
 from hexloom.emit import records
+from hexloom.emit.c_tables import tables_of
 from hexloom.emit.tables import make_tables
 
 if TYPE_CHECKING:
@@ -121,6 +124,7 @@ def test_a_memory_that_is_too_small_is_refused(host_of: Callable[[str], Host]) -
     ("change", "problem"),
     [
         ({"abi_major": 7}, "the tables have another ABI"),
+        ({"abi_minor": 7}, "the tables are newer than this code"),
         ({"task_bytes": 65}, "the records have other sizes"),
         ({"magic": 1}, "these are not tables of hexloom"),
         ({"task_count": 99}, "the tables have another length than their header says"),
@@ -151,7 +155,12 @@ def c_program(name: str, host: Host, *arguments: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "every"), [("tiny", 11), *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ("tiny", "in place"))]
+    ("name", "every"),
+    [
+        ("tiny", 11),
+        ("moves", 97),
+        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ("tiny", "in place", "moves")),
+    ],
 )
 def test_no_flipped_bit_is_accepted(name: str, every: int, host_of: Callable[[str], Host], tmp_path: Path) -> None:
     """Of tables as they lie in memory each bit is turned over: with the checksums as they were all are refused.
@@ -159,7 +168,12 @@ def test_no_flipped_bit_is_accepted(name: str, every: int, host_of: Callable[[st
     With checksums that fit (every so many bits), what is not refused runs to an end, to an error, or to a deadline; and
     reads nothing that is not its own, say the sanitizers.
     """
-    blob = make_tables(tiny() if name == "tiny" else examples.in_place()).to_bytes()
+    if name == "moves":  # what transfers move is in the tables, too
+        schedule = solve(tiles(1), time_limit_s=0.05, contention="none").schedule
+        assert schedule is not None
+        blob = tables_of(schedule, descriptors=True).to_bytes()
+    else:
+        blob = make_tables(tiny() if name == "tiny" else examples.in_place()).to_bytes()
     (tmp_path / "tables.bin").write_bytes(blob)
     told = c_program("flips.c", host_of("asan"), tmp_path / "tables.bin", every).split()
     assert told[0] == told[1] == str(8 * len(blob))

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 from compile.tiny import tiny
-from runtime.test_numbers import TASKS, workload_of
+from runtime.test_numbers import MATMUL, TASKS, workload_of
 from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
 from hexloom import solve
 from hexloom.cli import main
 from hexloom.emit import hexagon
+from hexloom.emit.c_tables import tables_of
 from hexloom.emit.hexagon import ARCHITECTURES, NEWEST, build_device, find_clang, find_emulator, find_zig
 from hexloom.emit.host import write_runtime
 from hexloom.emit.records import DMA, TASK_ASYNC
@@ -121,6 +122,42 @@ def test_run_computes_and_refuses_another_workload(tmp_path: Path, capsys: pytes
     assert "tasks are those of numpy" in capsys.readouterr().out
     assert main(["run", str(tmp_path / "s.json"), "--workload", str(tmp_path / "other.json")]) == 2
     assert "was not made from this workload" in capsys.readouterr().err
+
+
+def test_transfers_that_are_in_the_tables_move_real_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Named tensors are parts of one memory: what one task stores the next one loads, and no kernel moves it."""
+    rows = {"rows": 21, "cols": 40}
+    tasks = [
+        {"name": "norm", "kernel": "rmsnorm", "input": "x", "output": "y", **rows},
+        {"name": "soft", "kernel": "softmax", "input": "y", "output": "z", **rows},
+        MATMUL,
+    ]
+    workload = workload_of(tasks)
+    schedule = solve(workload, time_limit_s=0.05).schedule
+    assert schedule is not None
+    tables = tables_of(schedule, descriptors=True)
+    said = {tables.stages[task.stage] for task in tables.tasks if task.descriptor_count}
+    assert {("norm", "load"), ("norm", "store"), ("soft", "load"), ("soft", "store")} <= said
+    assert set(tables.tensors) == {"x", "y", "z"}
+    (tmp_path / "w.json").write_text(workload.to_json(), encoding="utf-8")
+    with_numbers = ["--workload", str(tmp_path / "w.json")]
+    run = ["run", written(schedule, tmp_path), "--descriptors"]
+    assert main([*run, *with_numbers, "--keep", str(tmp_path / "kept"), "--runs", "2"]) == 0
+    assert "tasks are those of numpy" in capsys.readouterr().out
+    assert "hexloom_descriptor" in (tmp_path / "kept" / "plan.c").read_text(encoding="utf-8")
+    assert main(run) == 2
+    assert "add --workload" in capsys.readouterr().err
+    assert main([*run, *with_numbers, "--target", "hexagon-v73"]) == 2
+
+
+def test_without_named_tensors_nothing_is_in_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workload = workload_of(TASKS["softmax"])
+    schedule = solve(workload, time_limit_s=0.05).schedule
+    assert schedule is not None
+    (tmp_path / "w.json").write_text(workload.to_json(), encoding="utf-8")
+    run = ["run", written(schedule, tmp_path), "--descriptors", "--workload", str(tmp_path / "w.json")]
+    assert main(run) == 2
+    assert "no task of 'w' moves a tensor with a name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arch", [pytest.param(arch, marks=pytest.mark.slow) for arch in ("v68", "v79")] + ["v73"])

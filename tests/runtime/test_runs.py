@@ -16,8 +16,10 @@ from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
 from hexloom.emit import records
+from hexloom.emit.hexagon import find_zig
 from hexloom.emit.host import RUNTIME
 from hexloom.emit.tables import make_tables
+from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +68,20 @@ def test_ports_for_hexagon_compile(arch: str, tmp_path: Path) -> None:
     flags = (*HEXAGON, f"-mcpu=hexagon{arch}", "-std=c11", "-O2", f"-I{tmp_path}", f"-Wa,-I{tmp_path}", *vendors)
     for name in FOR_HEXAGON:
         Compiler(HEXAGON_CLANG, flags)(*INCLUDES, "-c", FOLDER / name, "-o", tmp_path / "it.o")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["v75", "v79", "v81"])
+def test_ports_compile_for_later_ones(arch: str, tmp_path: Path) -> None:
+    """Where transfers have wide descriptors; by the clang of ziglang."""
+    try:
+        zig = find_zig()
+    except InvalidInputError as missing:
+        pytest.skip(str(missing))
+    vendors = (f"-I{VENDOR}", f"-I{VENDOR / 'ggml'}", "-isystem", zig.parent / "lib" / "include")
+    compiler = Compiler((str(zig),), ("clang", *HEXAGON, f"-mcpu=hexagon{arch}", "-std=c11", "-O2"))
+    for name in ("hexloom_qurt.c", "hexloom_ggml.c"):
+        compiler(*INCLUDES, *vendors, "-c", FOLDER / name, "-o", tmp_path / "it.o")
 
 
 @pytest.mark.parametrize("flags", [("-std=c99",), ("-x", "c++", "-std=c++11")], ids=["c99", "c++11"])
