@@ -12,6 +12,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.schedule import WORTH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,14 @@ LINES = (
     ("lower_bound", "lower bound", "#1f2328", "--"),
 )
 REGION = "do not co-schedule"
+EDGE = f"break-even: {WORTH:.0%} of existing"
+"""Less than that is not worth running tasks together."""
+IN_WORDS = {
+    "work_ratio": "work_ratio: work of the other tasks by that of the first",
+    "jitter": "jitter: part of an op's time",
+    "sync_grain": "sync_grain: tiles",
+}
+"""What stands at an axis, where the name of the field says no unit."""
 STEADY: dict[str, Any] = {"svg.hashsalt": "hexloom", "svg.fonttype": "none", "font.size": 9}
 """The same bytes for the same rows."""
 
@@ -93,26 +102,38 @@ def _lines(found: Swept, field: str) -> str:
     for row in found.rows:
         by_value.setdefault(row["values"][field], []).append(row)
     xs = sorted(by_value)
+    drawn: list[float] = []
     for key, label, colour, dash in LINES:
         ys = [_median([row[key] for row in by_value[x] if row.get(key) is not None]) for x in xs]
+        drawn += [y for y in ys if y is not None]
         if any(y is not None for y in ys):
             axes.plot(xs, [float("nan") if y is None else y for y in ys], dash, color=colour, label=label, lw=1.4)
     log = _is_geometric(xs)
     if log:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
     away = [x for x in xs if _stays_away(by_value[x])]
     for low, high in _runs(xs, away, log=log):
         axes.axvspan(low, high, facecolor="none", edgecolor="#afb8c1", hatch="//", lw=0, zorder=0)
     edges = _edges(xs, away, log=log)
     for k, at in enumerate(edges):
-        axes.axvline(at, color="#c1121f", lw=1, ls="-.", label="break-even" if k == 0 else None)
-    axes.set_xlabel(field)
+        axes.axvline(at, color="#c1121f", lw=1, ls="-.", label=EDGE if k == 0 else None)
+    axes.set_title(found.name, fontsize=10)
+    axes.set_xlabel(_label(field))
     axes.set_ylabel(f"time, {found.unit}" + ("" if len(found.fields) == 1 else " (median over other fields)"))
-    axes.set_ylim(bottom=0)
+    if drawn and _is_geometric(drawn):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+    else:
+        axes.set_ylim(bottom=0)
     if away:
         axes.fill_between([], [], facecolor="none", edgecolor="#afb8c1", hatch="//", label=REGION)
     axes.legend(fontsize=8, frameon=False)
     return _saved(matplotlib, figure)
+
+
+def _label(field: str) -> str:
+    return IN_WORDS.get(field, field)
 
 
 def _median(values: list[float]) -> float | None:
@@ -178,13 +199,14 @@ def _map(found: Swept, across: str, up: str) -> str:
             vmax=most,
             edgecolors=["#c1121f" if _stays_away(cells[key]) else "none" for key in keys],
         )
-    for scale, values in ((axes.set_xscale, xs), (axes.set_yscale, ys)):
+    for scale, axis, values in ((axes.set_xscale, axes.xaxis, xs), (axes.set_yscale, axes.yaxis, ys)):
         if _is_geometric(values):
             scale("log")
+            axis.set_major_formatter("{x:g}")
     figure.colorbar(painted, ax=axes, label="saved by running tasks together, % of existing")
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
-    axes.set_title(f"crosses, or red rims: {REGION}; red line: break-even", fontsize=8)
+    axes.set_xlabel(_label(across))
+    axes.set_ylabel(_label(up))
+    axes.set_title(f"{found.name}\ncrosses, or red rims: {REGION}; red line: {EDGE}", fontsize=8)
     return _saved(matplotlib, figure)
 
 

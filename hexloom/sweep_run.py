@@ -14,7 +14,7 @@ from hexloom.emit.files import write_texts
 from hexloom.emit.sweep_plots import has_matplotlib, plots
 from hexloom.emit.sweep_table import sweep_table
 from hexloom.optimizer.study.sweep import sweep
-from hexloom.talk import DONE, NO_PLAN, say, tell
+from hexloom.talk import BAD_INPUT, DONE, NO_PLAN, say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +66,9 @@ def run_sweep(
         talk.print(sweep_table(found))
         for path in files:
             talk.print(f"wrote {path}")
+    notes = [row["note"] for row in found.rows if row["status"] in ("INVALID", "LOST")]
+    if found.rows and len(notes) == len(found.rows):
+        return say(f"no point of the sweep can be studied: {notes[0]}", BAD_INPUT)
     return DONE
 
 

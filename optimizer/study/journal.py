@@ -25,7 +25,7 @@ class Journal:
     Raises
     ------
     InvalidInputError
-        Another sweep writes there, or what lies there is of other work.
+        Another sweep writes there, what lies there is of other work, or the disk is full.
     """
 
     def __init__(self, folder: Path, base: dict[str, Any]) -> None:
@@ -75,8 +75,13 @@ class Journal:
 
     def _write(self, line: str) -> None:
         data = line.encode()
-        while data:
-            data = data[os.write(self._file, data) :]
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            raise InvalidInputError(
+                f"{self.path}: {error.strerror or error}; what is finished is kept: make room, and run the same again"
+            ) from None
         with contextlib.suppress(OSError):  # a pipe or a special file system has nothing to sync
             os.fsync(self._file)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class Swept:
     """The rows in the order of the points (fewer than ``points`` where it was interrupted), and the files."""
 
+    name: str
     fields: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
     points: int
@@ -116,4 +117,4 @@ def sweep(
     asked = {"sweep": list(specs), "samples": samples}
     write_whole(folder / "manifest.json", manifest_text(head, asked, rows, files))
     unit = "ticks" if isinstance(work, Problem) and work.tick is None else "us"
-    return Swept(names, rows, len(places), unit, (*files, folder / "manifest.json"), reused)
+    return Swept(work.name, names, rows, len(places), unit, (*files, folder / "manifest.json"), reused)

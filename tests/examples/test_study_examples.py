@@ -28,6 +28,7 @@ NOT_HERE = ("attention_pipeline", "qos_stream", "host_closed_loop", "gallery")
 NAMES = sorted(
     str(path.relative_to(EXAMPLES)) for path in EXAMPLES.glob("*/*.yaml") if path.parent.name not in NOT_HERE
 )
+SMALLER = ("ffn_and_norm/x6.yaml", "joint_choice/one_by_one.yaml", LOOPS, "moe_experts/workload.yaml")
 every_example = pytest.mark.parametrize(
     "name", [name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
 )
@@ -82,7 +83,7 @@ def test_a_knob_that_does_not_apply_is_refused_in_a_line(name: str, values: dict
     assert said in str(row["note"]) and "\n" not in str(row["note"])
 
 
-@every_example
+@pytest.mark.parametrize("name", [QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SMALLER)])
 def test_knobs_change_what_they_say(name: str) -> None:
     """Several at once; where no channel is ever full, contention costs nothing."""
     knobs: dict[str, Value] = {"contention": "none", "overheads.op": "high"}

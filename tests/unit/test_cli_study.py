@@ -214,6 +214,15 @@ def test_a_point_beyond_all_sizes_is_invalid_alone(run: Callable[..., Run], work
     assert "the durations add up to about" in out
 
 
+def test_a_sweep_of_which_no_point_can_be_studied_is_bad_input(
+    run: Callable[..., Run], work: Path, tmp_path: Path
+) -> None:
+    how = ("--workers", 1, "--time-limit", "0s", "-q", "-o", tmp_path / "o")
+    code, _, err = run("study", work, "--sweep", "jitter=1.5,2", *how)
+    assert code == 2
+    assert "no point of the sweep can be studied: jitter 1.5: write a part" in err and err.count("\n") == 1
+
+
 def test_a_file_of_another_kind_is_named(run: Callable[..., Run], work: Path) -> None:
     code, _, err = run("solve", work, "--robust", work, "-q")
     assert code == 2

@@ -106,3 +106,64 @@ def test_a_killed_worker_and_a_killed_parent_lose_nothing(tmp_path: Path) -> Non
     assert len(keys) == len(set(keys)) == POINTS  # none twice, none missing
     assert {row["status"] for row in found["rows"]} <= {"OPTIMAL", "FEASIBLE"}
     assert (cut / "results.csv").read_bytes() == (whole / "results.csv").read_bytes()
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="waits for processes to be gone")
+def test_a_parent_without_workers_that_is_killed_goes_on(tmp_path: Path) -> None:
+    work = tmp_path / "work.yaml"
+    work.write_text(WORK, encoding="utf-8")
+    alone = [*command(work, tmp_path / "cut"), "--workers", "1"]
+    first = subprocess.Popen(alone, stdout=subprocess.DEVNULL)
+    try:
+        wait_for(tmp_path / "cut", 10, first)
+    finally:
+        first.kill()
+        first.wait(30)
+    before = len(rows_in(tmp_path / "cut"))
+    assert before < POINTS
+    again = subprocess.run([*alone, "--json"], check=True, stdout=subprocess.PIPE, timeout=300)
+    assert json.loads(again.stdout)["reused"] == before
+    assert len({row["key"] for row in rows_in(tmp_path / "cut")}) == len(rows_in(tmp_path / "cut")) == POINTS
+
+
+def test_a_cluster_elsewhere_loses_a_worker_and_its_client(tmp_path: Path) -> None:
+    """A scheduler and two workers of their own: one worker is killed, then who asked; the same command goes on."""
+    pytest.importorskip("distributed")
+    work, cut, address = tmp_path / "work.yaml", tmp_path / "cut", tmp_path / "scheduler.json"
+    work.write_text(WORK, encoding="utf-8")
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    started = []
+
+    def start(*arguments: str) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen([*arguments], **quiet))
+        return started[-1]
+
+    try:
+        more = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(address)]
+        start(sys.executable, "-m", "distributed.cli.dask_scheduler", *more)
+        ends = time.monotonic() + 120
+        while not address.exists():
+            assert started[0].poll() is None and time.monotonic() < ends
+            time.sleep(0.1)
+        at = json.loads(address.read_text(encoding="utf-8"))["address"]
+        worker = ["-m", "distributed.cli.dask_worker", at, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        victims = [start(sys.executable, *worker) for _ in range(2)]
+        asked = [*command(work, cut), "--scheduler", at]
+        client = start(*asked)
+        wait_for(cut, 5, client)
+        victims[0].kill()
+        wait_for(cut, 15, client)
+        client.kill()
+        client.wait(30)
+        before = len(rows_in(cut))
+        assert 15 <= before < POINTS
+        again = subprocess.run([*asked, "--json"], check=True, stdout=subprocess.PIPE, timeout=300)
+        found = json.loads(again.stdout)
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait(30)
+    assert found["reused"] == before
+    keys = [row["key"] for row in rows_in(cut)]
+    assert len(keys) == len(set(keys)) == POINTS
+    assert {row["status"] for row in found["rows"]} <= {"OPTIMAL", "FEASIBLE"}

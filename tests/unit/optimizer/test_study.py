@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -297,6 +299,26 @@ def test_the_log_of_another_sweep_or_of_a_running_one_is_refused(tmp_path: Path)
     (tmp_path / "points.jsonl").write_text("no json\n", encoding="utf-8")
     with pytest.raises(InvalidInputError, match="no log of a sweep"):
         Journal(tmp_path, BASE)
+
+
+def test_a_disk_without_room_loses_no_finished_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the second row is written before the disk is full: it is dropped, and the first one stays."""
+    write = os.write
+    with Journal(tmp_path, BASE) as journal:
+        journal.append(row("1"))
+
+        def full(file: int, data: bytes) -> int:
+            if len(data) < len(line):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(file, data[: len(data) // 2])
+
+        line = json.dumps(row("2"))
+        monkeypatch.setattr("os.write", full)
+        with pytest.raises(InvalidInputError, match="No space left on device; what is finished is kept"):
+            journal.append(row("2"))
+        monkeypatch.undo()
+    with Journal(tmp_path, BASE) as again:
+        assert list(again.rows) == ["1"]
 
 
 def test_a_sweep_goes_on_where_it_was_stopped_with_the_same_results(tmp_path: Path) -> None:
