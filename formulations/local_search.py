@@ -134,7 +134,10 @@ class LocalSearch:
         try:
             for decision in incumbents:
                 self._offer(decision)
-            start = self._first_policy()
+            if not climb and len(self.problem.ops) >= MANY_OPS:
+                # Alone it is right most often; who wants more than list schedules tries it in its turn.
+                self._try(next(due_policies(self.problem, self.bounds, self.problem.fastest_modes)), 0, DUE_STEPS)
+            start = None if self._proven else self._first_policy()
             if sharpen is not None and not self._proven:
                 self.bounds = sharpen()
             if self._best is None:

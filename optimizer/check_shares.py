@@ -24,7 +24,7 @@ def check_share_order(problem: Problem, modes: Mapping[str, Mode], order: Happen
     """Of no share do ops that may run at once hold more than there is."""
     for share in _shares(problem):
         amounts = _amounts(modes, share)
-        if sum(amounts.values()) <= share.units:
+        if sum(amounts.values()) <= share.units or _handed_on(order, amounts, share.units):
             continue
         together = _heaviest(order, amounts)
         wanted = sum(amounts[op] for op in together)
@@ -67,6 +67,31 @@ def _in_words(problem: Problem, share: Engine, amount: int) -> str:
         if share.name.startswith(channel.name) and share.name.removeprefix(channel.name) in ("", " channel"):
             return channel.in_words(amount * channel.capacity // share.units)
     return str(amount)
+
+
+def _handed_on(order: HappensBefore, amounts: Mapping[str, int], units: int) -> bool:
+    """Whether ``units`` are enough as they are handed on from users to users that start after their end.
+
+    Then no antichain holds more. Each takes first what the fewest others could take; where that does not work out,
+    another way to hand on may.
+    """
+    behind = {op: order.after(op) for op in amounts}
+    left: list[tuple[int, str]] = []
+    unused = units
+    # Whoever is before another one has more ops behind it.
+    for op in sorted(amounts, key=lambda op: -behind[op].bit_count()):
+        wanted = amounts[op]
+        kept: list[tuple[int, str]] = []
+        for count, user in reversed(left):
+            taken = min(count, wanted) if behind[user] & order.bit[op] else 0
+            wanted -= taken
+            if count > taken:
+                kept.append((count - taken, user))
+        if wanted > unused:
+            return False
+        unused -= wanted
+        left = [*reversed(kept), (amounts[op], op)]
+    return True
 
 
 def _heaviest(order: HappensBefore, amounts: Mapping[str, int]) -> tuple[str, ...]:
