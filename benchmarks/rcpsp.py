@@ -85,24 +85,25 @@ def job_shop(path: Path) -> Rcpsp:
     )
 
 
-def relaxed(problem: Problem, name: str) -> Rcpsp:
+def relaxed(problem: Problem, name: str, without: str = "") -> Rcpsp:
     """Return what is left of ``problem`` without addresses, channels and owners; the first mode of every op.
 
-    An op holds all that it uses for as long as its result takes.
+    An op holds all that it uses for as long as its result takes. The task ``without`` is left out.
     """
     of = {engine.name: k for k, engine in enumerate(problem.engines)}
-    modes = [op.modes[0] for op in problem.ops]
+    place = {op.name: k for k, op in enumerate(op for op in problem.ops if op.task != without)}
+    modes = [op.modes[0] for op in problem.ops if op.name in place]
     demands = []
     for mode in modes:
         wanted = [0] * len(of)
         for use in mode.uses:
             wanted[of[use.engine]] += use.units if use.ticks else 0
         demands.append(tuple(wanted))
-    edges = [(problem.op_index[edge.before], problem.op_index[edge.after]) for edge in problem.precedences]
+    inside = [edge for edge in problem.precedences if edge.before in place and edge.after in place]
     return Rcpsp(
         name,
         tuple(mode.latency_ticks for mode in modes),
         tuple(demands),
         tuple(engine.units for engine in problem.engines),
-        tuple(edges),
+        tuple((place[edge.before], place[edge.after]) for edge in inside),
     )

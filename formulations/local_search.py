@@ -134,7 +134,10 @@ class LocalSearch:
         try:
             for decision in incumbents:
                 self._offer(decision)
-            start = self._first_policy()
+            if not climb and len(self.problem.ops) >= MANY_OPS:
+                # Alone it is right most often; who wants more than list schedules tries it in its turn.
+                self._try(next(due_policies(self.problem, self.bounds, self.problem.fastest_modes)), 0, DUE_STEPS)
+            start = None if self._proven else self._first_policy(by_due_dates=climb)
             if sharpen is not None and not self._proven:
                 self.bounds = sharpen()
             if self._best is None:
@@ -177,8 +180,8 @@ class LocalSearch:
         late = self.problem.horizon_ticks if simulated.late else 0
         return _Tried(policy, listed.decision, simulated, simulated.makespan + late, listed.headroom)
 
-    def _first_policy(self) -> _Tried | None:
-        """Try the plain priorities: longest tail, tail by task, file order."""
+    def _first_policy(self, *, by_due_dates: bool) -> _Tried | None:
+        """Try the plain priorities: longest tail, tail by task, file order; then ``by_due_dates`` of many ops."""
         ops = self.problem.ops
         ht = self.bounds.heads_tails
         tail = tuple(float(t + d) for t, d in zip(ht.tail, ht.duration, strict=True))
@@ -195,7 +198,7 @@ class LocalSearch:
                 open_modes, (lead(self.problem, self.bounds, tail), lead(self.problem, self.bounds, in_file), in_file)
             )
         plain = self._by_tails(open_modes, fastest, (tail, by_task, in_file))
-        if len(ops) < MANY_OPS or self._proven or (plain is not None and self.limit.reached):
+        if not by_due_dates or len(ops) < MANY_OPS or self._proven or (plain is not None and self.limit.reached):
             return plain
         best = self._by_due_dates(fastest, DUE_SHARE if plain is not None and plain.headroom == 0 else DUE_SHARE_TIGHT)
         if best is None or (plain is not None and plain.value <= best.value):

@@ -55,7 +55,7 @@ LOCAL_SHARE_TILES = 0.2
 LOST_GAP = Fraction(1, 20)
 """Where windows end with a larger gap, list schedules that know addresses are tried too."""
 
-LOCAL_ROOMY_S, TWICE_OPS = 0.25, 300
+LOCAL_ROOMY_S, TWICE_OPS = 0.1, 300
 """Most seconds for list schedules where buffers fit side by side, up to so many ops: CP-SAT is sooner at the end there.
 
 It is asked twice at the same time, and knows what excludes each other.

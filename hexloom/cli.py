@@ -258,7 +258,7 @@ def check_command(
 ) -> int:
     """Check a schedule for every violation, or a hand-written pipeline for every order of its steps."""
     from hexloom.optimizer.check import check_schedule
-    from hexloom.optimizer.workload import read_data
+    from hexloom.optimizer.reading import read_data
     from hexloom.schedules import is_periodic, schedule_from
 
     limit = seconds(time_limit)
@@ -332,8 +332,8 @@ def pack_command(
     from hexloom.hwmodels import parse_bytes
     from hexloom.optimizer.pack import pack
     from hexloom.optimizer.packing_csv import read_table
+    from hexloom.optimizer.reading import read_text
     from hexloom.optimizer.schedule import write_whole
-    from hexloom.optimizer.workload import read_text
 
     limit = seconds(time_limit)
     try:

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from hexloom.formulations.problem import Problem
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import explain
-from hexloom.optimizer.workload import Workload, read_data
+from hexloom.optimizer.reading import read_data
+from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
     from pathlib import Path

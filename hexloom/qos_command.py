@@ -12,8 +12,8 @@ from hexloom.emit.qos_table import qos_table
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.qos.model import Qos
 from hexloom.optimizer.qos.report import qos
+from hexloom.optimizer.reading import read_data
 from hexloom.optimizer.schedule import write_whole
-from hexloom.optimizer.workload import read_data
 from hexloom.talk import DONE, check_folder, seconds
 
 

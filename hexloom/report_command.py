@@ -18,11 +18,11 @@ from hexloom.optimizer.infeasibility import Infeasibility
 from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.periodic.check import check_periodic_schedule
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
+from hexloom.optimizer.reading import read_data, wrong_kind
 from hexloom.optimizer.schedule import write_whole
 from hexloom.optimizer.traces.compare import compare
 from hexloom.optimizer.traces.importer import Format, read_trace
 from hexloom.optimizer.what_if import WhatIf
-from hexloom.optimizer.workload import read_data, wrong_kind
 from hexloom.schedules import schedule_from
 from hexloom.talk import CHECK_FAILED, DONE, check_folder, say
 

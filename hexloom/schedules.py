@@ -11,8 +11,8 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.periodic.check import check_periodic_schedule
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
+from hexloom.optimizer.reading import read_data, wrong_kind
 from hexloom.optimizer.schedule import Schedule
-from hexloom.optimizer.workload import read_data, wrong_kind
 
 if TYPE_CHECKING:
     from pathlib import Path

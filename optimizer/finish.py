@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
@@ -36,6 +37,11 @@ CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "
 
 CLOSE = Fraction(1, 10**9)
 """Part of a makespan below which two of them, one of them in floating point, are the same."""
+
+
+@cache
+def _tool() -> str:
+    return f"hexloom {version('hexloom')}"
 
 
 def all_bounds(bounds: Bounds, outcome: Found) -> tuple[BoundRow, ...]:
@@ -92,7 +98,7 @@ def finished(
         advice = with_flips(advice, work, machine, problem, decision, plan, found, rule)
     return Schedule(
         name=problem.name,
-        tool=f"hexloom {version('hexloom')}",
+        tool=_tool(),
         machine=None if machine is None else machine.name,
         machine_digest=None if machine is None else machine.digest(),
         workload_digest=work.digest(),

@@ -166,6 +166,9 @@ class Twice:
             if side.shortest is None or solution.makespan < side.shortest:
                 side.shortest = solution.makespan
             self._doubt()
+            known = side.best if self.task.seed is not None else self.best
+            if known is not None and known[1].makespan <= solution.makespan:
+                return
             for hold in (False, True):
                 decision = decision_of(self.task.problem, solution, hold_transfers=hold)
                 simulated = None if decision is None else self.task.evaluate(self.task.problem, decision)

@@ -1,32 +1,28 @@
-"""The kernel library: each kernel as tiles of work for engines, with the loop people run today."""
+"""The kernel library: each kernel as tiles of work for engines, with the loop people run today.
+
+The kernels are loaded when one of them is asked for: who reads or checks a schedule needs none.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from hexloom.optimizer.kernels.attention import Attention
-from hexloom.optimizer.kernels.explicit import Explicit
-from hexloom.optimizer.kernels.gemv import Gemv
-from hexloom.optimizer.kernels.matmul_id import MatmulId
-from hexloom.optimizer.kernels.matmul_w4a8 import MatmulW4A8
-from hexloom.optimizer.kernels.matmul_w4a16 import MatmulW4A16
-from hexloom.optimizer.kernels.rows import Add, Copy, RmsNorm, Softmax, SwiGlu
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hexloom.optimizer.kernels.spec import KernelSpec
-
-KERNELS: dict[str, type[KernelSpec]] = {
-    "matmul_w4a16": MatmulW4A16,
-    "rmsnorm": RmsNorm,
-    "copy": Copy,
-    "softmax": Softmax,
-    "swiglu": SwiGlu,
-    "add": Add,
-    "gemv": Gemv,
-    "matmul_id": MatmulId,
-    "matmul_w4a8": MatmulW4A8,
-    "attention": Attention,
-}
+    from hexloom.optimizer.kernels.library import (
+        KERNELS,
+        Add,
+        Attention,
+        Copy,
+        Explicit,
+        Gemv,
+        MatmulId,
+        MatmulW4A8,
+        MatmulW4A16,
+        RmsNorm,
+        Softmax,
+        SwiGlu,
+    )
 
 __all__ = [
     "KERNELS",
@@ -42,3 +38,11 @@ __all__ = [
     "Softmax",
     "SwiGlu",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the library when a kernel is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module("hexloom.optimizer.kernels.library"), name)
+    return value

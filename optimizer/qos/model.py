@@ -14,7 +14,8 @@ from pydantic import Field, ValidationError, model_validator
 from hexloom.formulations.mode import Text
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import Count, Microseconds, Name, Spec, explain
-from hexloom.optimizer.workload import Task, wrong_kind
+from hexloom.optimizer.reading import wrong_kind
+from hexloom.optimizer.workload import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

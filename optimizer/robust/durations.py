@@ -15,7 +15,7 @@ from hexloom.formulations.mode import Text
 from hexloom.formulations.problem import Frozen
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels.spec import explain
-from hexloom.optimizer.workload import read_data, wrong_kind
+from hexloom.optimizer.reading import read_data, wrong_kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -36,7 +36,7 @@ def test_who_solves_loads_no_solver() -> None:
 
 def test_who_checks_loads_no_solver() -> None:
     code = "import hexloom.optimizer.check, hexloom.schedules, hexloom.optimizer.pipeline.decide"
-    assert loaded(code, "ortools", "pandas", "pulp", "rich") == []
+    assert loaded(code, "ortools", "pandas", "pulp", "rich", "networkx", "hexloom.optimizer.kernels.library") == []
 
 
 def test_the_child_has_the_solver_without_pandas() -> None:

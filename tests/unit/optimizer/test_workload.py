@@ -16,8 +16,9 @@ from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.kernels import Explicit, RmsNorm
 from hexloom.optimizer.kernels.spec import explain
 from hexloom.optimizer.lower import lower
+from hexloom.optimizer.reading import read_data
 from hexloom.optimizer.schemas import schema_texts
-from hexloom.optimizer.workload import Workload, read_data
+from hexloom.optimizer.workload import Workload
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*/*.yaml") if "\ntasks:" in path.read_text("utf-8"))
