@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hexloom.emit.rows import Tables
 
-DELAYS = {"runs": 2, "delay_us": 40, "transfer_us": 60}
+DELAYS = {"runs": 2, "delay_us": 40, "transfer_us": 60, "timeout_ms": 60_000}
 
 
 def tried(tables: Tables, seed: int) -> list[dict[str, int]]:
