@@ -208,11 +208,11 @@ class Folded:
                     yield q, step
 
     def _shown(self, start: Moment, ticks: Moment) -> list[Shown]:
-        """Return what stands on every queue in a window, and what each op that begins there waits for."""
+        """Return what stands on every queue in a window, and what each op that begins there waits for, in any order."""
         found = []
         for q, step in self._in(start, ticks):
             waits = [] if step.action == "wait" else self.waits[step.op]
-            named = tuple((self.labels[op], piece) for op, piece in waits)
+            named = tuple(sorted((self.labels[op], piece) for op, piece in waits))
             found.append(Shown(q, self.labels[step.op], step.action, step.slice, named))
         return found
 
