@@ -41,7 +41,7 @@ def test_any_number_of_iterations_runs(name: str, host_of: Callable[[str], Host]
     periodic, tables = looped(name)
     source = source_of(workload_of(name))
     assert {tables.groups[p.where] for p in tables.parameters if p.kind == records.TRIPS} == set(LOOPS[name])
-    for seed, trips in enumerate(tried(tables, 0)):
+    for seed, trips in enumerate(tried(tables, 0)[:: 1 if name == "two" else 3]):
         said = host_of("gcc").run_trips(periodic, tables, source, trips, seed=seed, stay=seed % 2, **DELAYS)
         assert (said["code"], said["faults"], said["executed"]) == ("OK", 0, 2), trips
 
