@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hexloom.emit import records
@@ -63,7 +64,8 @@ def iterations_made(tables: Tables, laps: Sequence[int]) -> dict[int, int]:
 def laps_for_trips(tables: Tables, trips: Mapping[str, int]) -> tuple[int, ...]:
     """Return laps that make at least so many iterations of every named group; of the others as many as usual.
 
-    As many laps as all of their groups fill, then the rest where fewest other groups run beside it.
+    As many laps as all of their groups fill, then the rest where fewest other groups run beside it. Where a group runs
+    of which no iterations can be left out, there are as many laps as usual.
 
     Raises
     ------
@@ -81,9 +83,13 @@ def laps_for_trips(tables: Tables, trips: Mapping[str, int]) -> tuple[int, ...]:
             p = parameters[group]
             raise InvalidInputError(f"{name!r}: {count} iterations; the plan is proven for {p.least} to {p.most}")
         wanted[group] = count
+    every = [advances_of(tables, group) for group in range(tables.header.group_count)]
     ranges = [tables.parameters[loop.parameter] for loop in tables.loops]
+    for k, p in enumerate(ranges):
+        if any(every[group][k] for group in range(len(every)) if group not in wanted):
+            ranges[k] = replace(p, least=p.usual, most=p.usual)  # of those none may be left out
     laps = [p.least for p in ranges]
-    advances = {group: advances_of(tables, group) for group in wanted}
+    advances = {group: every[group] for group in wanted}
 
     def missing(group: int) -> int:
         """Return how many iterations more are wanted than the laps make so far."""

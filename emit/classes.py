@@ -34,8 +34,8 @@ class Classes:
         In a loop there is what tables of loops do not know.
     """
 
-    def __init__(self, periodic: PeriodicSchedule, *, whole: bool = False) -> None:
-        self.folded = Folded(periodic, whole=whole)
+    def __init__(self, periodic: PeriodicSchedule, *, whole: bool = False, without: int = 0) -> None:
+        self.folded = Folded(periodic, whole=whole, without=without)
         self.periodic, self.problem, self.orders = periodic, self.folded.problem, self.folded.orders
         self.windows = self.folded.windows
         self.slices: dict[int, int] = defaultdict(int)

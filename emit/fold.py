@@ -80,7 +80,8 @@ class Folded:
     """A periodic schedule with its windows; ops are told by their position in the written schedule.
 
     Where the runs of a period are alike but for places in rings, a window is one run, unless it is to be a ``whole``
-    period; whole periods more are proven either way.
+    period; whole periods more are proven either way. The last windows may be taken ``without`` so many: transfers that
+    they begin, and that are awaited in another order behind them, are then ops of their own.
 
     Raises
     ------
@@ -88,7 +89,7 @@ class Folded:
         A steady state has no two equal windows, or an op in it is late.
     """
 
-    def __init__(self, periodic: PeriodicSchedule, *, whole: bool = False) -> None:
+    def __init__(self, periodic: PeriodicSchedule, *, whole: bool = False, without: int = 0) -> None:
         self.whole = whole
         self.periodic = periodic
         self.schedule = periodic.written
@@ -102,7 +103,8 @@ class Folded:
         self._before = self._iterations_before()
         looped = [k for k, stretch in enumerate(periodic.stretches) if stretch.left_out]
         self.loop_of = {stretch: k for k, stretch in enumerate(looped)}
-        self.windows = [self._window(k, periodic.stretches[k]) for k in looped]
+        found = [self._window(k, periodic.stretches[k]) for k in looped]
+        self.windows = [replace(window, count=max(2, window.count - without)) for window in found]
         for k in range(1, len(self.windows)):
             self.windows[k - 1], self.windows[k] = self._apart(self.windows[k - 1], self.windows[k])
 
@@ -208,11 +210,11 @@ class Folded:
                     yield q, step
 
     def _shown(self, start: Moment, ticks: Moment) -> list[Shown]:
-        """Return what stands on every queue in a window, and what each op that begins there waits for."""
+        """Return what stands on every queue in a window, and what each op that begins there waits for, in any order."""
         found = []
         for q, step in self._in(start, ticks):
             waits = [] if step.action == "wait" else self.waits[step.op]
-            named = tuple((self.labels[op], piece) for op, piece in waits)
+            named = tuple(sorted((self.labels[op], piece) for op, piece in waits))
             found.append(Shown(q, self.labels[step.op], step.action, step.slice, named))
         return found
 

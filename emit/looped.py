@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import gcd, lcm
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 
 TAIL_KINDS = {"rows": records.TAIL_ROWS, "columns": records.TAIL_COLUMNS}
+DRAINING = (2, 4)
+"""Laps at the end that are tried to be none."""
+
 MOST_TRIGGERS = 2**31 - 1
 MOST_ITERATIONS = 2**32 - 2
 
@@ -57,12 +61,13 @@ def make_looped_tables(periodic: PeriodicSchedule, *, descriptors: bool = False)
     InvalidInputError
         When the schedule cannot be folded, or a number does not fit into its field.
     """
-    # Where single runs cannot be laps, whole periods may; where laps do not come out even, iterations are left out.
-    ways = [(whole, rounded) for rounded in (False, True) for whole in (False, True)]
+    # Where single runs cannot be laps, whole periods may; where the last laps are awaited in another order, they are
+    # written down; and where laps do not come out even, iterations are left out.
+    ways = product((False, True), (0, *DRAINING), (False, True))
     reasons: list[InvalidInputError] = []
-    for whole, rounded in ways:
+    for rounded, without, whole in ways:
         try:
-            made = _Build(periodic, whole=whole, rounded=rounded)
+            made = _Build(periodic, whole=whole, without=without, rounded=rounded)
             tables = made.tables()
             break
         except InvalidInputError as why:
@@ -73,8 +78,8 @@ def make_looped_tables(periodic: PeriodicSchedule, *, descriptors: bool = False)
 
 
 class _Build(Classes):
-    def __init__(self, periodic: PeriodicSchedule, *, whole: bool, rounded: bool) -> None:
-        super().__init__(periodic, whole=whole)
+    def __init__(self, periodic: PeriodicSchedule, *, whole: bool, without: int, rounded: bool) -> None:
+        super().__init__(periodic, whole=whole, without=without)
         self.rounded = rounded
         ops = [self.problem.ops[i] for i in self.kept]
         self.groups = tuple(dict.fromkeys(op.task for op in ops))

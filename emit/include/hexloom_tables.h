@@ -24,8 +24,8 @@
  *
  * Trips. Where a group has a parameter HEXLOOM_TRIPS, its iterations from that one on are left out: a task with
  * HEXLOOM_TASK_REPEATED waits and triggers as ever, but calls no kernel and moves nothing. So laps are rounded up, and
- * any number of iterations below what they make is the same plan, in which some tasks take no time. Where it has one
- * HEXLOOM_TAIL_ROWS or HEXLOOM_TAIL_COLUMNS, the last of these iterations has less to do: that many rows or columns. Its
+ * any number of iterations below what they make is the same plan, in which some tasks take no time. Where it has one of
+ * HEXLOOM_TAIL_ROWS or HEXLOOM_TAIL_COLUMNS, the last of these iterations has less to do: so many rows or columns. Its
  * buffers lie as ever, and are not filled. HEXLOOM_STRIDE says how far apart the rows of a memory lie.
  */
 #ifndef HEXLOOM_TABLES_H
@@ -258,7 +258,7 @@ typedef struct hexloom_descriptor {
   uint16_t operand; /* of the task: its number there */
   uint8_t kind;
   uint8_t dimensions; /* 1: its bytes lie together on both sides; 2 */
-  uint16_t stride_parameter; /* its number and 1, or 0: then `stride`, and the rows in `offset` and `step`, are so far */
+  uint16_t stride_parameter; /* its number and 1, or 0: so far apart are then the rows, also in `offset` and `step` */
   uint16_t tail_parameter;   /* its number and 1, or 0 */
   uint16_t tail;             /* what is shorter then */
 } hexloom_descriptor;

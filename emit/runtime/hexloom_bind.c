@@ -242,12 +242,14 @@ static void add_laps(const hexloom_view *v, uint32_t loop, int64_t iterations, u
   *laps += (uint32_t)more;
 }
 
-/* How many groups with a parameter a loop has iterations of. */
+/* How many groups a loop has iterations of; HEXLOOM_NONE if of one of them none may be left out: its laps are fixed. */
 static uint32_t groups_in(const hexloom_view *v, uint32_t loop) {
-  uint32_t k, count = 0u;
-  for (k = 0u; k < v->header->parameter_count; k++)
-    count += v->parameters[k].kind == HEXLOOM_TRIPS &&
-             v->advances[loop * v->header->group_count + v->parameters[k].where].iterations > 0u;
+  uint32_t g, count = 0u;
+  for (g = 0u; g < v->header->group_count; g++) {
+    if (v->advances[loop * v->header->group_count + g].iterations == 0u) continue;
+    if (hexloom_parameter_of(v, HEXLOOM_TRIPS, g) == HEXLOOM_NONE) return HEXLOOM_NONE;
+    count++;
+  }
   return count;
 }
 
@@ -255,8 +257,10 @@ hexloom_status hexloom_fit(const hexloom_view *v, const uint32_t *trips, uint32_
   const hexloom_header *h = v->header;
   uint32_t k, n, most;
   hexloom_status status;
-  for (k = 0u; k < h->loop_count; k++)
-    parameters[v->loops[k].parameter] = v->parameters[v->loops[k].parameter].least;
+  for (k = 0u; k < h->loop_count; k++) {
+    const hexloom_parameter *p = &v->parameters[v->loops[k].parameter];
+    parameters[v->loops[k].parameter] = groups_in(v, k) == HEXLOOM_NONE ? p->usual : p->least;
+  }
   for (n = 0u; n < h->parameter_count; n++) {
     const hexloom_parameter *p = &v->parameters[n];
     if (p->kind != HEXLOOM_LAPS && p->kind != HEXLOOM_TRIPS) parameters[n] = p->usual;
@@ -270,6 +274,7 @@ hexloom_status hexloom_fit(const hexloom_view *v, const uint32_t *trips, uint32_
   }
   for (k = 0u; k < h->loop_count; k++) { /* as many laps as all that run in them fill */
     int64_t fewest = -1;
+    if (groups_in(v, k) == HEXLOOM_NONE) continue;
     for (n = 0u; n < h->parameter_count; n++) {
       const uint32_t group = v->parameters[n].where;
       int64_t fill;

@@ -179,8 +179,8 @@ static inline void *hexloom_at(const hexloom_call *call, uint32_t number) {
   return (unsigned char *)call->memories[operand->binding].base + operand->offset;
 }
 
-/* Rows (HEXLOOM_TAIL_ROWS) or columns (HEXLOOM_TAIL_COLUMNS) that there are in this iteration, of which the last one of a
- * group may have less than all others; HEXLOOM_NONE where the tables have no such parameter. */
+/* Rows (HEXLOOM_TAIL_ROWS) or columns (HEXLOOM_TAIL_COLUMNS) that there are in this iteration: the last one of a group
+ * may have less than all others; HEXLOOM_NONE where the tables have no such parameter. */
 uint32_t hexloom_tail(const hexloom_call *call, uint32_t kind);
 
 /* Push a part of the transfer. Returns 0, or what the kernel must return. */

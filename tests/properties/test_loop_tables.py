@@ -106,9 +106,12 @@ def test_trip_counts_that_fill_no_whole_laps_leave_the_last_iterations_out() -> 
     assert asked == periodic.trips and all(made[task] >= n for task, n in asked.items()) and made != asked
 
 
-@pytest.mark.parametrize("seed", [16])
+@pytest.mark.parametrize("seed", [4, 16, 25], ids=["order of waits", "same interval", "draining"])
 def test_loops_that_have_had_no_tables_are_their_plans(seed: int) -> None:
-    """The tail of the second task has the interval of both together: its windows are not theirs."""
+    """Waits are the same in any order; the tail of a task may have the interval of both: its windows are not theirs.
+
+    And the last transfers of a loop may be awaited in another order than those of laps.
+    """
     made = random_loops(seed)
     assert made is not None
     are_their_plans(*made)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem
     from hexloom.optimizer.periodic.check import Label
 
-MANY, MORE = 9, 10
+MANY, MORE = 6, 7
 KERNELS: list[dict[str, Any]] = [
     {"kernel": "matmul_w4a16", "weight_type": "q4_0", "m": 32, "k": 64, "n": 1280, "m_chunk": 32, "n_chunk": 32},
     {"kernel": "matmul_w4a16", "weight_type": "q4_0", "m": 1280, "k": 64, "n": 64, "m_chunk": 32, "n_chunk": 32},
@@ -51,7 +51,7 @@ def is_said_of_fewer(workload: Workload) -> bool:
     problem, labels = small(workload, dict.fromkeys(trips, MANY))
     if tasks_to_cut(problem, labels) != set(trips):
         return False
-    for fewer in (1, 2, 4, 8):
+    for fewer in (1, 3, 5):
         counts = {task: max(1, fewer - k) for k, task in enumerate(trips)}
         assert said(*small(workload, counts), counts) == said(problem, labels, counts), fewer
     return True
@@ -72,8 +72,13 @@ def test_where_the_last_iteration_lacks_ops_the_others_can_still_be_left_out() -
 
 
 def test_fewer_iterations_of_loops_ask_for_what_they_do_among_many() -> None:
+    assert is_said_of_fewer(workload_of("two"))
+
+
+@pytest.mark.slow
+def test_fewer_iterations_of_random_loops_ask_for_what_they_do_among_many() -> None:
     assert all(is_said_of_fewer(workload_of(name)) for name in LOOPS)
-    assert sum(is_said_of_fewer(random_workload(seed)) for seed in range(4)) > 1
+    assert sum(is_said_of_fewer(random_workload(seed)) for seed in range(12)) > 6
 
 
 def test_what_is_special_about_the_last_iteration_is_seen() -> None:

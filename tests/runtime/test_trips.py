@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from hexloom.emit.rows import Tables
 
-DELAYS = {"runs": 2, "delay_us": 40, "transfer_us": 60}
+DELAYS = {"runs": 2, "delay_us": 40, "transfer_us": 60, "timeout_ms": 60_000}
 
 
 def tried(tables: Tables, seed: int) -> list[dict[str, int]]:
@@ -40,7 +41,7 @@ def test_any_number_of_iterations_runs(name: str, host_of: Callable[[str], Host]
     periodic, tables = looped(name)
     source = source_of(workload_of(name))
     assert {tables.groups[p.where] for p in tables.parameters if p.kind == records.TRIPS} == set(LOOPS[name])
-    for seed, trips in enumerate(tried(tables, 0)):
+    for seed, trips in enumerate(tried(tables, 0)[:: 1 if name == "two" else 3]):
         said = host_of("gcc").run_trips(periodic, tables, source, trips, seed=seed, stay=seed % 2, **DELAYS)
         assert (said["code"], said["faults"], said["executed"]) == ("OK", 0, 2), trips
 
@@ -65,8 +66,20 @@ def test_laps_make_at_least_what_is_asked_for_and_c_finds_the_same(
 ) -> None:
     program = tmp_path / "fit"
     compile_c("gcc", ROOT / "tests" / "runtime" / "fit.c", *host_of("gcc").objects, "-o", program)
-    for name in LOOPS:
-        periodic, tables = looped(name)
+    two = looped("two")[1]
+    first, *rest = (k for k, p in enumerate(two.parameters) if p.kind == records.TRIPS)
+    fixed = replace(  # of the first group no iteration can be left out
+        two,
+        parameters=tuple(p for k, p in enumerate(two.parameters) if k != first),
+        tasks=tuple(
+            replace(t, flags=t.flags & ~records.TASK_REPEATED) if t.group == two.parameters[first].where else t
+            for t in two.tasks
+        ),
+    )
+    fixed = replace(fixed, header=replace(fixed.header, parameter_count=len(fixed.parameters))).sealed()
+    assert laps_for_trips(fixed, {two.groups[two.parameters[rest[0]].where]: 1}) != least_laps(two)
+    for name, tables in [*((name, looped(name)[1]) for name in LOOPS), ("two", fixed)]:
+        periodic = looped(name)[0]
         (tmp_path / "it.bin").write_bytes(tables.to_bytes())
         usual = {tables.groups[p.where]: p.usual for p in tables.parameters if p.kind == records.TRIPS}
         for factor in (0, 1, 7, 49, 100, 1234, 99_999):
@@ -74,7 +87,7 @@ def test_laps_make_at_least_what_is_asked_for_and_c_finds_the_same(
             laps = laps_for_trips(tables, trips)
             made = {tables.groups[g]: n for g, n in iterations_made(tables, laps).items()}
             assert all(made[name] >= n for name, n in trips.items())
-            assert made == trips_of(periodic, tables, laps)
+            assert tables is fixed or made == trips_of(periodic, tables, laps)
             ran = subprocess.run(
                 [program, tmp_path / "it.bin", *(str(trips.get(group, NONE)) for group in tables.groups)],
                 capture_output=True,
@@ -82,7 +95,7 @@ def test_laps_make_at_least_what_is_asked_for_and_c_finds_the_same(
             )
             assert ran.stdout.split() == ["OK", *map(str, parameters_for(tables, laps, trips))]
         least = dict.fromkeys(usual, 1)
-        assert laps_for_trips(tables, least) == least_laps(tables)
+        assert tables is fixed or laps_for_trips(tables, least) == least_laps(tables)
 
 
 def test_more_iterations_than_laps_make_have_the_status_of_a_parameter(host_of: Callable[[str], Host]) -> None:
