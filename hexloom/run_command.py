@@ -166,7 +166,7 @@ def _told(schedule: Schedule | PeriodicSchedule, found: HostRun, runs: int) -> s
     if found.measured.kernels == "numeric":
         return (
             f"{executed}: the results of {len(found.ops)} tasks are those of numpy "
-            f"({us:.1f} us each, with reference kernels)"
+            f"({us:.1f} us each, with kernels in portable C)"
         )
     return (
         f"{executed}: each of {len(found.ops)} tasks found what it should in its buffers, and nothing that was needed "
