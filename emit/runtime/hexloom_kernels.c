@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hexloom_kernels.h"
 
+#if defined(__HVX__) && __HVX_LENGTH__ == 128
+#include <hexagon_types.h>
+#include <hvx_hexagon_protos.h>
+#define HEXLOOM_VECTORS 1
+#endif
+
 #define EPSILON (1e-6f)
 #define LOG2_E (1.44269504088896f)
 /* ln 2 in two parts, of which the first has zeros at its end: n times it is exact */
@@ -195,11 +201,69 @@ static int32_t weight(uint32_t width, const uint8_t *column, uint32_t k) {
   return (int32_t)(k < 16u ? column[k] & 15u : (uint32_t)column[k - 16u] >> 4) - 8;
 }
 
+#ifdef HEXLOOM_VECTORS
+#define GROUPS (8u) /* vectors of a tile of 8 bits: four columns each */
+
+/* 32 bytes of a row, four times. */
+static HVX_Vector four_times(const uint8_t *row) {
+  union {
+    uint8_t bytes[128];
+    HVX_Vector vector;
+  } all;
+  uint32_t k;
+  for (k = 0u; k < 128u; k++) all.bytes[k] = row[k % HEXLOOM_TILE];
+  return all.vector;
+}
+
+/* Write the sums of four columns, each of which has eight parts. */
+static void write_sums(HVX_Vector parts, int32_t *sums) {
+  union {
+    int32_t numbers[32];
+    HVX_Vector vector;
+  } all;
+  uint32_t column, k;
+  all.vector = parts;
+  for (column = 0u; column < 4u; column++) {
+    sums[column] = 0;
+    for (k = 0u; k < 8u; k++) sums[column] += all.numbers[8u * column + k];
+  }
+}
+
+/* 32 columns of weights of 8 bits that begin at a vector: (a - 128) w = a w - 128 w, and both are sums of products of
+ * bytes with and without a sign. */
+static void matmul_vectors(const uint8_t *a, const HVX_Vector *w, int32_t *sums, uint32_t rows, uint32_t depth,
+                           uint32_t columns) {
+  const HVX_Vector half = Q6_V_vsplat_R((int32_t)0x80808080u);
+  const uint32_t deep = depth / HEXLOOM_TILE;
+  HVX_Vector found[GROUPS], less[GROUPS];
+  uint32_t r, d, g;
+  for (g = 0u; g < GROUPS; g++) less[g] = Q6_V_vzero();
+  for (d = 0u; d < deep; d++)
+    for (g = 0u; g < GROUPS; g++) less[g] = Q6_Vw_vrmpyacc_VwVubVb(less[g], half, w[d * GROUPS + g]);
+  for (r = 0u; r < rows; r++) {
+    for (g = 0u; g < GROUPS; g++) found[g] = Q6_V_vzero();
+    for (d = 0u; d < deep; d++) {
+      const HVX_Vector row = four_times(a + (size_t)r * depth + (size_t)d * HEXLOOM_TILE);
+      for (g = 0u; g < GROUPS; g++) found[g] = Q6_Vw_vrmpyacc_VwVubVb(found[g], row, w[d * GROUPS + g]);
+    }
+    for (g = 0u; g < GROUPS; g++)
+      write_sums(Q6_Vw_vsub_VwVw(found[g], less[g]), sums + (size_t)r * columns + (size_t)4u * g);
+  }
+}
+#endif
+
 void hexloom_matmul_integer(uint32_t width, const uint8_t *a, const uint8_t *w, int32_t *sums, uint32_t rows,
                             uint32_t depth, uint32_t columns) {
   const size_t tile = hexloom_integer_tile_bytes(width), column_bytes = tile / HEXLOOM_TILE;
   int32_t values[HEXLOOM_TILE];
   uint32_t c, d, k, r;
+#ifdef HEXLOOM_VECTORS
+  if (width == 8u && (uintptr_t)w % sizeof(HVX_Vector) == 0u) {
+    for (c = 0u; c < columns; c += HEXLOOM_TILE)
+      matmul_vectors(a, (const HVX_Vector *)(const void *)(w + (size_t)c * depth), sums + c, rows, depth, columns);
+    return;
+  }
+#endif
   for (c = 0u; c < columns; c++)
     for (d = 0u; d < depth / HEXLOOM_TILE; d++) {
       const uint8_t *column = w + ((size_t)(c / HEXLOOM_TILE) * (depth / HEXLOOM_TILE) + d) * tile;

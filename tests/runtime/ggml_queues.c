@@ -65,7 +65,7 @@ unsigned long long HAP_perf_get_qtimer_count(void) { return now() * 12u / 625u; 
 
 void hex_pause(void) {
   const struct timespec rest = {0, 20000};
-  if (++pauses % 16u == 0u)
+  if (++pauses % 4u == 0u) /* others need the processor more than who only looks */
     (void)nanosleep(&rest, NULL);
   else
     (void)sched_yield();
