@@ -107,7 +107,19 @@ def test_one_proof_alone_is_not_enough() -> None:
     ],
 )
 def test_who_denies_a_plan_that_is_there_is_not_believed(first: Outcome | None, second: Outcome | None) -> None:
-    result = asked(Side(first), Side(second))
+    denied = threading.Event()
+
+    def denies(outcome: Outcome | None) -> Any:
+        def answer(side: Side, job: Job, take: Any) -> Outcome:
+            if outcome is None:
+                assert denied.wait(60)
+                return InProcess.solve(side, job, take)
+            denied.set()
+            return outcome
+
+        return answer
+
+    result = asked(Side(denies(first)), Side(denies(second)))
     assert CONTRADICTED in result.notes
 
 
