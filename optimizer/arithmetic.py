@@ -213,7 +213,7 @@ def _earliest(
             away[k, at[p]] = max(away[k, at[p]], 0)
         earliest[i] = max(earliest[p] + shortest[p] for p in behind[i])
         amounts = asked @ (away[k] >= 0)
-        for w in np.flatnonzero(amounts):
+        for w in np.flatnonzero(amounts).tolist():
             (one, lead, trail), mine = work[w], local[w]
             inside = away[k][mine] >= 0
             first = (earliest[one.ops] + lead)[inside].min()
