@@ -156,15 +156,14 @@ def _bytes(mode: Mode, channel: str, fine: int) -> tuple[int, int, int]:
 def windows(problem: Problem, rule: Rule = "none") -> Windows:
     """Return heads and tails in whole ticks, rounded down."""
     measure = Measure(problem, rule)
-    found = _windows(problem, measure)
+    found = _windows(problem, measure, all_work(problem, measure))
     return Windows(found.head // measure.fine, found.shortest // measure.fine, found.tail // measure.fine)
 
 
-def _windows(problem: Problem, measure: Measure) -> Windows:
+def _windows(problem: Problem, measure: Measure, work: Sequence[Work]) -> Windows:
     """Return heads and tails: the longest path, and the work of all ancestors (descendants) on each engine."""
     n = len(problem.ops)
     shortest = np.array([min(measure.shortest(m) for m in op.modes) for op in problem.ops], dtype=np.int64)
-    work = all_work(problem, measure)
     head, tail = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     rows: list[list[tuple[Work, int]]] = [[] for _ in range(n)]
     for one in work:
@@ -199,6 +198,10 @@ def _earliest(
         return
     at = {i: k for k, i in enumerate(order)}
     local = [np.array([at[int(i)] for i in one.ops]) for one, _, _ in work]
+    # What each engine is asked by each op, to see at once which ones the ancestors of an op ask at all.
+    asked = np.zeros((len(work), n), dtype=np.int64)
+    for row, (one, _, _), mine in zip(asked, work, local, strict=True):
+        row[mine] = one.amount
     never = -(2**60)
     # away[k][a]: the longest way from the result of the a-th to the start of the k-th.
     away = np.full((n, n), never, dtype=np.int64)
@@ -209,13 +212,13 @@ def _earliest(
             away[k] = np.maximum(away[k], away[at[p]] + shortest[p])
             away[k, at[p]] = max(away[k, at[p]], 0)
         earliest[i] = max(earliest[p] + shortest[p] for p in behind[i])
-        for (one, lead, trail), mine in zip(work, local, strict=True):
+        amounts = asked @ (away[k] >= 0)
+        for w in np.flatnonzero(amounts).tolist():
+            (one, lead, trail), mine = work[w], local[w]
             inside = away[k][mine] >= 0
-            if inside.any():
-                first = (earliest[one.ops] + lead)[inside].min()
-                last = (away[k][mine] + trail)[inside].min()
-                amount = int(one.amount[inside].sum())
-                earliest[i] = max(earliest[i], first + measure.quotient(amount, one.units) + last)
+            first = (earliest[one.ops] + lead)[inside].min()
+            last = (away[k][mine] + trail)[inside].min()
+            earliest[i] = max(earliest[i], first + measure.quotient(int(amounts[w]), one.units) + last)
 
 
 def check_arithmetic(problem: Problem, rows: Sequence[BoundRow], rule: Rule = "none") -> list[str]:
@@ -228,8 +231,9 @@ def check_arithmetic(problem: Problem, rows: Sequence[BoundRow], rule: Rule = "n
     if not claimed:
         return []
     measure = Measure(problem, rule)
-    work = {one.engine: one for one in all_work(problem, measure)}
-    window = _windows(problem, measure)
+    asked = all_work(problem, measure)
+    work = {one.engine: one for one in asked}
+    window = _windows(problem, measure, asked)
     entry = problem.entry_ticks * measure.fine
     messages: list[str] = []
     for row in claimed:

@@ -99,8 +99,7 @@ class FlatModel:
         parameters.stop_after_first_solution = options.first
         if not options.linear:
             parameters.linearization_level = 0
-        if options.exclusive:
-            # Who is before whom among ops that follow each other is worth more than it costs here, without exception.
+        if options.strong:
             parameters.use_strong_propagation_in_disjunctive = True
             parameters.use_dynamic_precedence_in_disjunctive = True
         # A subsolver with known wrong answers on rectangles (or-tools #4582).

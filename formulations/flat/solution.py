@@ -27,7 +27,7 @@ class FlatOptions:
     """What the model holds and how it is searched; with ``first`` any solution is as good as the best.
 
     Without ``linear`` no linear program is solved beside the search. With ``exclusive`` the sets of ops that exclude
-    each other are constraints of their own.
+    each other are constraints of their own, with ``strong`` more is derived from what follows each other.
     """
 
     addresses: bool
@@ -41,6 +41,7 @@ class FlatOptions:
     first: bool = False
     linear: bool = True
     exclusive: bool = False
+    strong: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.flat.beside import Result
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from hexloom.formulations.flat.solution import FlatSolution
 
     Best = tuple[Decision, Simulated]
+
+QUICK_S = 0.25
+"""Each search begins with plain propagation: most problems are proven sooner than the stronger one derives anything."""
 
 SHARPEN_AFTER_S = 1.0
 """A better bound of arithmetic is asked for when the searches have taken so long: it takes a core from them."""
@@ -135,6 +138,16 @@ class Twice:
             self._end_if_settled()
 
     def _ask(self, side: _Side, upper: int, *, presolve: bool) -> Outcome:
+        """Ask with plain propagation for a moment, then with strong one for what is left."""
+        quick = self._ask_once(side, upper, presolve=presolve, most=QUICK_S)
+        if quick.status in COMPLETE or side.guard.stopped:
+            return quick
+        if side.best is not None:
+            upper = min(upper, int(side.best[1].makespan))
+        strong = self._ask_once(side, upper, presolve=presolve)
+        return replace(strong, bound=max(quick.bound, strong.bound))
+
+    def _ask_once(self, side: _Side, upper: int, *, presolve: bool, most: float | None = None) -> Outcome:
         task = self.task
         if upper < self._lower:
             return Outcome("INFEASIBLE", upper + 1, None)
@@ -146,13 +159,14 @@ class Twice:
             addresses=False,
             upper=upper,
             lower=self.task.lower,
-            seconds=left,
+            seconds=left if most is None else min(left, most),
             deterministic=counted,
             seed=(task.seed or 0) + (0 if presolve else 1),
             workers=self.workers,
             presolve=presolve,
             first=task.first,
             exclusive=True,
+            strong=most is None,
         )
         known = side.best if side.best is not None and side.best[1].makespan <= upper else None
         return side.guard.solve(Job(task.problem, task.heads_tails, options, known), lambda s: self._take(side, s))

@@ -83,9 +83,17 @@ def test_who_ends_first_asks_again_and_does_not_wait_for_the_other(unlucky: int)
     assert (again.upper, again.presolve) == (5, unlucky == 0)
 
 
+def test_what_takes_longer_than_a_moment_is_asked_with_strong_propagation() -> None:
+    first = Side(Outcome("UNKNOWN", 5, None))
+    result = asked(first, Side())
+    assert (result.bound, result.exhausted) == (6, True)
+    assert [job.options.strong for job in first.jobs[:2]] == [False, True]
+    assert first.jobs[0].options.seconds < first.jobs[1].options.seconds
+
+
 def test_one_proof_alone_is_not_enough() -> None:
     unknown = Outcome("UNKNOWN", 4, None)
-    result = asked(Side(None, unknown), Side(unknown))
+    result = asked(Side(None, unknown, unknown), Side(unknown, unknown))
     assert result.best is not None
     assert (result.best[1].makespan, result.bound, result.exhausted) == (6, 4, False), "4: what both say"
 
@@ -99,14 +107,26 @@ def test_one_proof_alone_is_not_enough() -> None:
     ],
 )
 def test_who_denies_a_plan_that_is_there_is_not_believed(first: Outcome | None, second: Outcome | None) -> None:
-    result = asked(Side(first), Side(second))
+    denied = threading.Event()
+
+    def denies(outcome: Outcome | None) -> Any:
+        def answer(side: Side, job: Job, take: Any) -> Outcome:
+            if outcome is None:
+                assert denied.wait(60)
+                return InProcess.solve(side, job, take)
+            denied.set()
+            return outcome
+
+        return answer
+
+    result = asked(Side(denies(first)), Side(denies(second)))
     assert CONTRADICTED in result.notes
 
 
 def test_a_better_bound_of_arithmetic_ends_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(twice_module, "SHARPEN_AFTER_S", 0.0)
     unknown = Outcome("UNKNOWN", 0, None)
-    first, second = Side(unknown), Side(unknown)
+    first, second = Side(unknown, unknown), Side(unknown, unknown)
     result = asked(first, second, None, sharpen=lambda: 7)
     assert (result.bound, result.exhausted) == (7, True)
     assert first.stopped and second.stopped
