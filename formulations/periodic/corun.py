@@ -3,8 +3,8 @@
 The master problem: minimise the sum of ``cost_b z_b`` so that every loop gets its iterations. A body that was not
 looked at yet stands with a lower bound on its interval, so the optimum is optimistic; a body that it uses gets a modulo
 schedule, and what the simulator says that a run of it takes: where ops slow each other, that is more than the interval.
-It ends when the optimum uses none that was not looked at, or could gain next to nothing by it. A body of one loop alone is one of those in question: whether
-to run side by side comes out by itself.
+It ends when the optimum uses none that was not looked at, or could gain next to nothing by it. A body of one loop alone
+is one of those in question: whether to run side by side comes out by itself.
 """
 
 from __future__ import annotations
