@@ -5,10 +5,12 @@ long as a fifth of a tile's matrix job, or most of it. Rows: tiles, ops_in_body,
 its check), gap, makespan_us, existing_us, schedule_kb, peak_mb (of the whole process so far).
 
 With ``--flat``: random bodies with 8 to 24 trips, solved as loops and op by op; rows: body, trips, proven (whether the
-optimum is), above (how far the plan of loops is above it, else above the best bound that either knows), above_plan
-(above the plan of ops, which need not be the best), below_bound (whether it is below a bound: a fault). With ``--seed``
-searches are counted in work, so that a busy machine finds the same. The summary has median and worst of ``above`` over
-all bodies, over those whose optimum is proven, and of ``above_plan``.
+optimum is), counted (whether the search over tile counters of `counters.py`, which needs gcc, came to its end), above
+(how far the plan of loops is above the optimum, else above the best bound that either, or that search, knows),
+above_plan (above the plan of ops, which need not be the best), below_bound (whether it is below a bound: a fault). With
+``--seed`` searches are counted in work, so that a busy machine finds the same. The summary has median and worst of
+``above`` over all bodies, over those that were counted to the end, over those whose optimum is proven, and of
+``above_plan``.
 """
 
 from __future__ import annotations
@@ -18,10 +20,14 @@ import json
 import platform
 import random
 import resource
+import tempfile
 import time
 from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from typing import Any
+
+from counters import build, counted
 
 from hexloom import load_hw, solve, solve_periodic
 from hexloom.optimizer.periodic.roll import NotALoopError
@@ -99,10 +105,12 @@ def body(seed: int) -> Workload:
     return Workload.from_data(data)
 
 
-def flat_rows(bodies: int, limit: float, seed: int | None, show: bool) -> list[dict[str, Any]]:
+def flat_rows(
+    numbers: range, limit: float, seed: int | None, states: int, program: Path, show: bool
+) -> list[dict[str, Any]]:
     """Return how far plans of loops are above plans of ops, for random bodies."""
     rows = []
-    for number in range(bodies):
+    for number in numbers:
         work = body(number)
         trips = [task.iterations(load_hw("hexagon-v79")) for task in work.tasks]
         flat = solve(work, time_limit_s=limit, contention="none", explained=False, seed=seed)
@@ -115,11 +123,16 @@ def flat_rows(bodies: int, limit: float, seed: int | None, show: bool) -> list[d
             row["why"] = str(why)
         else:
             makespan = loops.us(loops.makespan)
-            bound = max(flat.lower_bound_us, loops.us(loops.lower_bound))
+            best = min(flat.makespan_us, makespan)
+            counts = counted(program, work, best, states)
+            bound = max(flat.lower_bound_us, loops.us(loops.lower_bound), counts.bound)
             row |= {
+                "loops_us": float(makespan),
+                "bound_us": float(bound),
+                "counted": counts.exact,
                 "above": round(float(makespan / bound - 1), 4),
                 "above_plan": round(float(makespan / flat.makespan_us - 1), 4),
-                "proven": row["proven"] or makespan == bound,
+                "proven": row["proven"] or best == bound,
                 "below_bound": makespan < bound,
             }
         rows.append(row)
@@ -132,9 +145,12 @@ def flat_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the summary of `flat_rows`."""
     found = [row for row in rows if row["above"] is not None]
     proven = [row["above"] for row in found if row["proven"]]
+    to_the_end = [row["above"] for row in found if row["counted"]]
     summary: dict[str, Any] = {"bodies": len(rows), "loops": len(found), "proven": len(proven)}
+    summary |= {"counted": len(to_the_end), "within_10_percent": sum(row["above"] <= 0.1 for row in found)}
     for name, values in (
         ("", [row["above"] for row in found]),
+        ("_counted", to_the_end),
         ("_proven", proven),
         ("_plan", [row["above_plan"] for row in found]),
     ):
@@ -148,11 +164,16 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--flat", action="store_true", help="small bodies against plans of ops")
     parser.add_argument("--bodies", type=int, help="how many with --flat; default 200")
+    parser.add_argument("--first", type=int, default=0, help="number of the first body with --flat")
+    parser.add_argument("--states", type=int, default=2_000_000, help="most states of the search over tile counters")
     parser.add_argument("--seed", type=int, help="count the searches of --flat in work")
     parser.add_argument("--time-limit", type=float, default=2.0, help="seconds per instance")
     args = parser.parse_args()
     if args.flat:
-        rows = flat_rows(args.bodies or (6 if args.quick else 200), args.time_limit, args.seed, not args.json)
+        numbers = range(args.first, args.first + (args.bodies or (6 if args.quick else 200)))
+        with tempfile.TemporaryDirectory() as folder:
+            program = build(Path(folder))
+            rows = flat_rows(numbers, args.time_limit, args.seed, args.states, program, not args.json)
         summary = flat_summary(rows)
     else:
         rows = big_rows((10**3, 10**6) if args.quick else tuple(10**k for k in range(3, 8)), args.time_limit)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.decision import Decision
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 STATES_PER_SECOND = 4000
 """States that are followed in a second, on a slow core: what a limit in seconds counts for."""
 
-WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+WIDTHS = (8, 16, 32, 64, 128, 256, 512, 1024)
 """States that are followed at one time: each search is twice as wide as the one before."""
 
 SPREADS = ((0.05, 0.0), (0.0, 0.3), (0.3, 0.0), (0.0, 0.1))
@@ -47,9 +47,16 @@ LEAST_TILES = 4
 
 @dataclass(slots=True)
 class _Node:
+    """A state, and the step that leads to it.
+
+    ``waited`` are the states after which nothing begins before this one: once it is there they are ``gone``.
+    """
+
     state: State
     parent: _Node | None
     step: Step | None
+    waited: list[_Node] = field(default_factory=list)
+    gone: bool = False
 
 
 def has_lines(problem: Problem) -> bool:
@@ -120,6 +127,7 @@ class TileBeam:
         counters = self._counters
         part = max(1, int(self.below / MOMENTS)) if self.below < float("inf") else 1
         waiting: dict[int, dict[object, _Node]] = {}
+        followed: dict[tuple[int, ...], list[_Node]] = {}
         first = _Node(counters.first, None, None)
         waiting[first.state.now // part] = {first.state: first}
         times = [first.state.now // part]
@@ -130,7 +138,18 @@ class TileBeam:
                 earliest, work, ticks = counters.bound(node.state)
                 if earliest < self.below:
                     ranked.append((earliest + spread[0] * work + spread[1] * ticks, len(ranked), node))
-            for _, _, node in heapq.nsmallest(width, ranked):
+            ranked.sort()
+            room = width
+            for _, _, node in ranked:
+                if not room:
+                    break
+                for earlier in node.waited:
+                    earlier.gone = True
+                others = followed.setdefault(node.state.begun, [])
+                if any(not other.gone and counters.no_later(other.state, node.state) for other in others):
+                    continue
+                others.append(node)
+                room -= 1
                 self.followed += 1
                 if counters.over(node.state):
                     found = self._decision(node, layout)
@@ -145,7 +164,9 @@ class TileBeam:
                     if group is None:
                         group = waiting[key] = {}
                         heapq.heappush(times, key)
-                    group.setdefault((after.begun, after.running, after.now), _Node(after, node, step))
+                    then = group.setdefault((after.begun, after.running, after.now), _Node(after, node, step))
+                    if not step.begins:
+                        then.waited.append(node)
         return None
 
     def _decision(self, last: _Node, layout: Layout | None) -> Decision | None:

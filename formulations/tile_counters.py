@@ -202,6 +202,27 @@ class TileCounters:
         times = [work / units for work, units in zip(left, self._units, strict=False)]
         return max(best, now + max(times)), sum(times[:-1]), left[-1]
 
+    def no_later(self, one: State, other: State) -> bool:
+        """Whether from ``one`` all can be done as soon as from ``other``, where as many ops of every line have begun.
+
+        Nothing that ``one`` waits for ends later, seen from the moment of ``other``; addresses are not compared.
+        """
+        if one.now > other.now:
+            return False
+        ends = {running.op: running.end for running in other.running}
+        busy, unseen = one.now, False
+        for end, i, _, _ in one.running:
+            if i in ends:
+                if end > ends[i]:
+                    return False
+            elif end > other.now:
+                return False
+            elif self._ops[i].owner is not None:
+                unseen = True
+            if self._ops[i].owner is None:
+                busy = max(busy, end)
+        return not unseen or busy <= other.now
+
     def steps(self, state: State, layout: Layout | None = None) -> Iterator[Step]:
         """Yield what can begin at this moment, and what follows; nothing begins first.
 

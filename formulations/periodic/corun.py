@@ -3,8 +3,8 @@
 The master problem: minimise the sum of ``cost_b z_b`` so that every loop gets its iterations. A body that was not
 looked at yet stands with a lower bound on its interval, so the optimum is optimistic; a body that it uses gets a modulo
 schedule, and what the simulator says that a run of it takes: where ops slow each other, that is more than the interval.
-It ends when the optimum uses none that was not looked at. A body of one loop alone is one of those in question: whether
-to run side by side comes out by itself.
+It ends when the optimum uses none that was not looked at, or could gain next to nothing by it. A body of one loop alone
+is one of those in question: whether to run side by side comes out by itself.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ MOST_LOOKED = 24
 
 FINE = 10**6
 """Parts of a tick: of mixes that take equally long, that of the smallest bodies is preferred."""
+
+ENOUGH = Fraction(1, 100)
+"""Bodies by which a mix of those that are known could become shorter by no more than this part are not looked at."""
 
 BODY_SHARE, LEAST_BODY_S, MEASURE_S = 0.25, 0.05, 0.1
 """For the interval of one body: part of the time that is left, and seconds at least; what measuring it counts for."""
@@ -88,19 +91,22 @@ class Body:
 
     ``paced``: what an iteration begins with also waits for the busiest engine, as far as the modulo schedule says that
     it comes later anyway. Where ops slow each other, runs else come close to a steady state and never reach it.
+    ``punctual``: transfers begin when the modulo schedule says, and not when they could.
     """
 
     times: tuple[int, ...]
     loop: Loop
     schedule: ModuloSchedule
     paced: bool = False
+    punctual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
     """How often each body runs, as the master problem has it: fractions; and its value.
 
-    Of ``bodies`` in question so many were ``looked_at``; ``complete``: the others cannot make the mix shorter.
+    Of ``bodies`` in question so many were ``looked_at``; ``complete``: the others cannot make the mix shorter
+    by more than `ENOUGH`.
     """
 
     runs: tuple[tuple[Body, Fraction], ...]
@@ -182,6 +188,10 @@ def best_mix(
             if answer is None:
                 return None
             value, used = answer
+            if in_time and any(times not in known for times in used):
+                best = _master({t: cost for t, cost in costs.items() if t in known}, trips)
+                if best is not None and looked > len(loops) and best[0] <= value * (1 + ENOUGH):
+                    value, used = best
             asked = next((times for times in used if times not in known), None)
             if asked is None:
                 runs = tuple((known[times], runs) for times, runs in used.items())

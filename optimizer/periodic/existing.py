@@ -27,11 +27,10 @@ def baselines_of(source: Source) -> dict[str, Moment | None]:
     serial, existing = Fraction(0), Fraction(0)
     known = True
     for task, trips in source.trips.items():
-        one = _alone(source.small({task: RUNS[0]}))
-        more = _alone(source.small({task: RUNS[0] + 1}))
+        one, more = (_alone(source.small({task: n})) for n in (RUNS[0], RUNS[0] + 1))
         each = Fraction(more.staged_ticks) - Fraction(one.staged_ticks)
         serial += one.entry + one.staged_ticks + (trips - RUNS[0]) * each
-        loop = _loop_ticks(source, task, trips)
+        loop = _loop_ticks(source, task, trips, one, more)
         known = known and loop is not None
         existing += one.entry + (loop or 0)
     return {"serial": whole(serial), "existing": whole(existing) if known else None}
@@ -41,16 +40,17 @@ def _alone(small: Small) -> TaskAlone:
     return baselines(small.problem, small.lowered.loops, small.rule).tasks[0]
 
 
-def _loop_ticks(source: Source, task: str, trips: int) -> Moment | None:
-    """Return what today's loop of ``task`` alone takes for so many iterations."""
+def _loop_ticks(source: Source, task: str, trips: int, one: TaskAlone, more: TaskAlone) -> Moment | None:
+    """Return what today's loop of ``task`` alone takes; ``one`` is of the fewest `RUNS`, ``more`` of one more."""
     if source.small({task: RUNS[0]}).lowered.loops[0].one_stage_at_a_time:
-        short, longer = (_alone(source.small({task: n})).staged_ticks for n in (RUNS[0], RUNS[0] + 1))
-        return short + (trips - RUNS[0]) * (longer - short)
+        return one.staged_ticks + (trips - RUNS[0]) * (more.staged_ticks - one.staged_ticks)
     for runs in (min(runs, trips) for runs in RUNS):
         small = source.small({task: runs})
         if len(small.problem.ops) > MOST_OPS and runs > RUNS[1]:
             return None
-        alone = baselines(small.problem, small.lowered.loops, small.rule, serial=False).tasks[0]
+        alone = one
+        if runs != RUNS[0]:
+            alone = baselines(small.problem, small.lowered.loops, small.rule, serial=False).tasks[0]
         if alone.decision is None:
             return None
         part = small.problem.restricted(frozenset(op.name for op in small.problem.ops), task)

@@ -290,11 +290,17 @@ class Unrolled:
                 starts[i] = max((ends[p] for p in self.problem.predecessors[i]), default=0)
                 ends[i] = starts[i] + self._ticks(i)
         for i in order if not self.rolled.rings else ():
+            if self._punctual(i):
+                continue
             if self._transfer(i) and self.problem.predecessors[i]:
                 starts[i] = min(starts[i], max(ends[p] for p in self.problem.predecessors[i]))
             if self._transfer(i) and self.problem.successors[i]:
                 ends[i] = max(ends[i], min(starts[s] for s in self.problem.successors[i]))
         return starts, ends
+
+    def _punctual(self, i: int) -> bool:
+        place = self.rolled.place[i]
+        return place is not None and self.phases[self.places[place[0].task][place[1]].phase].body.punctual
 
     def _transfer(self, i: int) -> bool:
         return self.problem.ops[i].modes[self.modes[i]].dma is not None

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.decision import Simulated
-from hexloom.formulations.periodic.corun import best_mix
+from hexloom.formulations.periodic.corun import ENOUGH, best_mix
 from hexloom.formulations.periodic.whole_bounds import whole_bounds
 from hexloom.formulations.portfolio import Found
+from hexloom.formulations.problem import slows
 from hexloom.formulations.ticks import whole
 from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.errors import CheckFailedError
@@ -27,6 +28,7 @@ from hexloom.optimizer.finish import all_bounds, finished
 from hexloom.optimizer.periodic.check import UNSTEADY, check_periodic_schedule
 from hexloom.optimizer.periodic.ends import ENDS_OPS, with_better_ends
 from hexloom.optimizer.periodic.existing import baselines_of
+from hexloom.optimizer.periodic.later import with_later_transfers
 from hexloom.optimizer.periodic.phases import Phase, phases_of
 from hexloom.optimizer.periodic.repeat import Repeat
 from hexloom.optimizer.periodic.roll import FINER, ImpossibleLoopError, NotALoopError, as_loop
@@ -143,12 +145,25 @@ def reduced_of(source: Source, seconds: float, seed: int | None) -> Reduced:
 
 
 def _measure(source: Source, body: Body) -> tuple[Body, Fraction] | None:
-    """Return ``body``, paced if need be, and in parts of ticks what a run takes once it repeats itself; None: never."""
+    """Return ``body`` as it is to run, and in parts of ticks what a run takes once it repeats itself; None: never.
+
+    It is paced if need be. Where ops slow each other its transfers may begin later.
+    """
+    found = _steady(source, body)
+    if found is None or found[1] <= body.schedule.ii_ticks * (1 + ENOUGH) or not slows(source.rule):
+        return found
+    later = with_later_transfers(found[0])
+    again = None if later is None else _steady(source, later)
+    return again if again is not None and again[1] < found[1] else found
+
+
+def _steady(source: Source, body: Body) -> tuple[Body, Fraction] | None:
+    """Return ``body``, paced if need be, and what a run takes in the long run; None if that is never seen."""
     tasks = tuple(source.trips)
     for runs in MEASURED:
         count = tuple(times * runs for times in body.times)
         few = source.small({task: n for task, n in zip(tasks, count, strict=True) if n})
-        for way in (body, replace(body, paced=True)):
+        for way in (body,) if body.paced else (body, replace(body, paced=True)):
             ran = run(few, (Phase(way, tasks, count),))
             repeat = None if ran is None else ran.repeats[0]
             if repeat is not None:

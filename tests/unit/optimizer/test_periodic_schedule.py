@@ -181,6 +181,53 @@ def test_auto_says_why(tiles: int, formulation: str, why: str) -> None:
     assert why in words
 
 
+@pytest.mark.parametrize(("count", "formulation"), [(59, "flat"), (60, "periodic")])
+def test_fewer_iterations_than_twice_the_stages_are_solved_op_by_op(count: int, formulation: str) -> None:
+    """An iteration lasts 145 x 2 + 10 us, and one more can begin every 10 us, for one op that waits for itself."""
+    ops: list[dict[str, Any]] = [
+        {"name": f"s{s}_{{i}}", "engine": "many", "duration_us": 2, "after": [f"s{s - 1}_{{i}}"] if s else []}
+        for s in range(146)
+    ]
+    ops[4]["after"].append("s4_{i-1}")
+    ops[4]["duration_us"] = 10
+    task = {"name": "t", "ops": [{"for": "i", "count": count, "ops": ops}]}
+    data = {
+        "schema": "hexloom.workload/1",
+        "name": "deep",
+        "hw": "hexagon-v81",
+        "engines": [{"name": "many", "units": 4000, "kind": "resource"}],
+        "tasks": [task],
+    }
+    chosen, words = formulation_for(Workload.from_data(data, "test"), load_hw("hexagon-v81"), "none")
+    assert chosen == formulation, words
+    assert formulation == "periodic" or words == f"task 't' has {count} iterations, under 2 x its 30 stages"
+
+
+def _loads_beside(seconds: float) -> PeriodicSchedule:
+    """Half of the time vector work leaves the memory to others; a load takes 8 of these 10 us, if it waits for them."""
+    ops = [
+        {"name": "l{i}", "engine": "dma", "duration_us": 8, "after": ["x{i-2}"], "channels": {"ddr": "40GB/s"}},
+        {"name": "x{i}", "engine": "hvx", "units": "all", "duration_us": 10, "after": ["l{i}"]},
+        {"name": "y{i}", "engine": "hvx", "units": "all", "duration_us": 10, "after": ["x{i}"]},
+    ]
+    ops[2]["channels"] = {"ddr": "50GB/s"}
+    work = workload({"name": "t", "ops": [{"for": "i", "count": 5000, "ops": ops}]})
+    return solve_periodic(work, "hexagon-v79", time_limit_s=seconds, contention="fluid", seed=1)
+
+
+def test_a_load_waits_for_the_moment_at_which_it_slows_nobody() -> None:
+    schedule = _loads_beside(1)
+    assert schedule.us(schedule.makespan) == 8 + 5000 * 20
+    assert schedule.gap == 0
+
+
+@pytest.mark.slow
+def test_a_million_tiles_that_slow_each_other_are_within_a_hundredth_of_the_bound() -> None:
+    norm = {**NORM, "rows_per_block": 32, "rows": 32 * MILLION}
+    schedule = solve_periodic(workload({**MATMUL, "n": 64 * MILLION}, norm), time_limit_s=2, seed=1)
+    assert schedule.gap < 0.01
+
+
 def test_the_flagship_is_solved_op_by_op() -> None:
     flagship = Workload.load(EXAMPLES / "llama_matmul_and_norm" / "workload.yaml")
     chosen, why = formulation_for(flagship, load_hw("hexagon-v81"), "fluid")
