@@ -60,7 +60,11 @@ def periodic_summary(schedule: PeriodicSchedule, files: dict[str, str], why: str
         lines.append("existing  unknown: today's loop of a task does not fit, or does not repeat itself")
     else:
         lines.append(f"existing  {short(schedule.us(existing))} us  tasks back to back, each with today's loop")
-    faster = "" if existing is None else f"  {float(existing / schedule.makespan):.3f}x faster than existing"
+    faster = ""
+    if existing is not None and existing > schedule.makespan:
+        faster = f"  {float(existing / schedule.makespan):.3f}x faster than existing"
+    elif existing:
+        faster = f"  no faster than existing ({float(schedule.makespan / existing - 1):.2%} longer): keep today's loops"
     lines.append(f"schedule  {short(schedule.us(schedule.makespan))} us{faster}")
     best = schedule.bounds[0]
     lines.append(f"bound     {short(schedule.us(best.ticks))} us  gap {float(schedule.gap):.2%}; {best.detail}")

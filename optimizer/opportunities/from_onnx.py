@@ -113,6 +113,7 @@ class _Reader:
 
     def graph(self, name: str) -> Graph:
         """Return the operators in the order of the file, which every model has topological."""
+        self._refuse_unsorted()
         writer: dict[str, int] = {}
         nodes: list[Node] = []
         for node in self.model.graph.node:
@@ -141,6 +142,10 @@ class _Reader:
             writer.update(dict.fromkeys((tensor for tensor in node.output if tensor), place))
         if not nodes:
             raise InvalidInputError(f"{self.source}: the model has no operator that depends on its inputs")
+        if self.count["shapeless"] and not any(node.ns for node in nodes):
+            raise InvalidInputError(
+                f"{self.source}: no operator has an output of known shape; give the model's inputs their dimensions"
+            )
         return Graph(
             name=name,
             kind="onnx",
@@ -148,6 +153,17 @@ class _Reader:
             vtcm_bytes=self.machine.available_vtcm_bytes,
             notes=self._notes(),
         )
+
+    def _refuse_unsorted(self) -> None:
+        later = Counter(tensor for node in self.model.graph.node for tensor in node.output if tensor)
+        for place, node in enumerate(self.model.graph.node):
+            early = next((tensor for tensor in node.input if later[tensor]), None)
+            if early is not None:
+                raise InvalidInputError(
+                    f"{self.source}: operator {_named(node, place)!r} reads {early[:60]!r}, which no operator before "
+                    "it writes: the graph has a cycle or is not sorted; sort it"
+                )
+            later.subtract(node.output)
 
     def _notes(self) -> tuple[str, ...]:
         notes = ["operators are those of the file; a runtime that fuses some of them has fewer to overlap"]

@@ -1,9 +1,10 @@
 """Exact repeats: from when on a phase does the same again and again, every so many runs, so many ticks later.
 
 A plan is deterministic. What it will do is said by what is at work and how much of it is left, by the place of every
-queue, and by what has ended: and all that is in the times of the runs that are under way. So if a stretch of runs, as
-long as any run reaches into others, has the same times as the stretch ``period`` runs before, all of them ``ticks``
-later, the next runs do so too, until the phase ends; and with ``period`` runs more the whole takes ``ticks`` more.
+queue, and by what has ended: and all that is in the times of the runs that are under way, while nothing else is. So if
+a stretch of runs, as long as any run reaches into others, has the same times as the stretch ``period`` runs before, all
+of them ``ticks`` later, the next runs do so too, until the phase ends; and with ``period`` runs more the whole takes
+``ticks`` more.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
     from hexloom.formulations.ticks import Moment
@@ -37,6 +38,7 @@ def find_repeat(
     whole: int,
     rings: int,
     reach: int,
+    others: Sequence[tuple[Moment, Moment]] = (),
 ) -> Repeat | None:
     """Return the first exact repeat of a phase, None if there is none in its runs.
 
@@ -52,6 +54,8 @@ def find_repeat(
         Runs after which all rings are at their beginning: the period is a multiple.
     reach
         Runs that dependencies and rings reach back.
+    others
+        When ops of no run of this phase are at work: what is compared must not lie beside any.
     """
     by_run: dict[int, dict[tuple[Key, int], OpTimes[int | Fraction]]] = defaultdict(dict)
     for i, (key, copy, run) in runs.items():
@@ -67,7 +71,9 @@ def find_repeat(
             repeats = _shifted(rows[k], ahead) == rows[k + period] and (ahead == before or not same)
             same, before = same + 1 if repeats else 0, ahead
             if same >= window + period:
-                return Repeat(k - same + 1, period, ahead)
+                begin, end = min(rows[k - window - period + 1]), max(rows[k + period])
+                if not any(start < end and begin < over for start, over in others):
+                    return Repeat(k - same + 1, period, ahead)
     return None
 
 

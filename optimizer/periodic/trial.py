@@ -212,4 +212,7 @@ def repeat_of(
     distance = max((edge.distance for edge in body.loop.dependencies), default=0)
     rings = max((len(ring) for ring in body.schedule.addresses.values()), default=0)
     under_way = -(-length_of(body.loop, body.schedule) // body.schedule.ii_ticks)
-    return find_repeat(times, runs, phases[p].whole_runs, body.schedule.unroll, max(distance, rings, under_way))
+    mine = {names[i] for i in runs}
+    others = [(t.start, t.observed) for name, t in times_of.items() if name not in mine]
+    reach = max(distance, rings, under_way)
+    return find_repeat(times, runs, phases[p].whole_runs, body.schedule.unroll, reach, others)

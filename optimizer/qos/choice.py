@@ -78,7 +78,11 @@ class Fused:
 
 @dataclass(frozen=True)
 class Table:
-    """Times in nanoseconds: of the kernels of a query in their order, of an iteration of each filler, of pairs."""
+    """Times in nanoseconds: of the kernels of a query in their order, of an iteration of each filler, of pairs.
+
+    ``iteration`` is what one of all iterations takes: what it is worth. ``parts`` says what some of them take by
+    themselves, where that is more: a loop that is begun again prepares its inputs again.
+    """
 
     stream: tuple[int, ...]
     iteration: tuple[int, ...]
@@ -86,6 +90,20 @@ class Table:
     fused: tuple[tuple[Fused | None, ...], ...]
     deadline: int
     guard: int = 0
+    parts: tuple[Fused | None, ...] = ()
+
+    def alone(self, filler: int, taken: int) -> int:
+        """Return what so many iterations of a filler take by themselves."""
+        found = self.parts[filler] if self.parts else None
+        return taken * self.iteration[filler] if found is None else found.ns(taken)
+
+    def fitting(self, filler: int, room: int, left: int) -> int:
+        """Return the most iterations of a filler, up to ``left``, that take no longer than ``room``."""
+        low, high = 0, left
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.alone(filler, middle) <= room else (low, middle - 1)
+        return low
 
     @property
     def indivisible(self) -> Table:
@@ -98,7 +116,7 @@ class Table:
             for row in self.fused
         )
         each = tuple(ns * count for ns, count in zip(self.iteration, self.iterations, strict=True))
-        return replace(self, iteration=each, iterations=(1,) * len(each), fused=rows)
+        return replace(self, iteration=each, iterations=(1,) * len(each), fused=rows, parts=())
 
     @property
     def work(self) -> int:
@@ -153,10 +171,12 @@ def fusion(table: Table, kernel: int, room: int, left: Sequence[int]) -> Choice 
 def filling(table: Table, room: int, left: Sequence[int], kind: Kind) -> Choice | None:
     """Return the filler of which most work fits into ``room`` by itself; None where not one iteration does."""
     best: Choice | None = None
+    most = 0
     for f, iteration in enumerate(table.iteration):
-        taken = min(left[f], room // iteration)
-        if taken > 0 and (best is None or taken * iteration > best.ns):
-            best = Choice(kind, taken * iteration, f, taken, taken * iteration)
+        taken = table.fitting(f, room, left[f])
+        if taken * iteration > most:
+            ns = table.alone(f, taken)
+            best, most = Choice(kind, ns, f, taken, ns), taken * iteration
     return best
 
 

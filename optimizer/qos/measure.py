@@ -13,6 +13,8 @@ from hexloom.optimizer.solve import solve
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.qos.model import Filler, Qos, StreamKernel
     from hexloom.optimizer.workload import Task
@@ -42,12 +44,13 @@ def table_of(spec: Qos, machine: Machine | None, *, time_limit_s: float = 1.0, s
     """
     solver = _Solver(machine, time_limit_s, seed)
     stream = tuple(solver.alone(kernel) for kernel in spec.stream)
-    iterations, each = [], []
+    iterations, each, parts = [], [], []
     for filler in spec.fillers:
         count = solver.iterations(filler)
         alone = solver.alone(filler)
         iterations.append(count)
         each.append(-(-alone // count))
+        parts.append(solver.parts(filler, alone, count))
     written = {(pair.stream, pair.filler): pair for pair in spec.pairs}
     rows = []
     for kernel, alone in zip(spec.stream, stream, strict=True):
@@ -70,6 +73,7 @@ def table_of(spec: Qos, machine: Machine | None, *, time_limit_s: float = 1.0, s
         tuple(rows),
         whole_ns(spec.deadline_us, "deadline_us"),
         whole_ns(spec.guard_us, "guard_us"),
+        tuple(parts),
     )
 
 
@@ -98,20 +102,31 @@ class _Solver:
             return None
         points: list[tuple[int, int]] = []
         least = alone
-        for part in PARTS:
-            taken = max(1, int(count * part))
-            if points and taken <= points[-1][0]:
-                continue
-            task = filler.task
-            shortened = getattr(task, "shortened", None)
-            if taken < count:
-                if shortened is None:
-                    continue
-                task = shortened(self._machine(filler.name), taken)
+        for taken, task in self._shortened(filler.task, filler.name, count):
             # A search may find less for more; the time for less is then as good.
             least = max(least, self._solved(f"{kernel.name} with {filler.name}", kernel.task, task))
             points.append((taken, least))
         return Fused(alone, tuple(points))
+
+    def parts(self, filler: Filler, alone: int, count: int) -> Fused | None:
+        """Solve parts of a filler by themselves; None where it is no task, whose parts are taken to be equal."""
+        if filler.task is None:
+            return None
+        points: list[tuple[int, int]] = []
+        least = 0
+        for taken, task in self._shortened(filler.task, filler.name, count):
+            least = max(least, alone if taken == count else self._solved(f"a part of {filler.name}", task))
+            points.append((taken, least))
+        return Fused(0, tuple(points))
+
+    def _shortened(self, task: Task, name: str, count: int) -> Iterator[tuple[int, Task]]:
+        """Yield `PARTS` of a loop with their iterations; of another task all of it."""
+        shortened = getattr(task, "shortened", None)
+        for taken in sorted({max(1, int(count * part)) for part in PARTS}):
+            if taken == count:
+                yield count, task
+            elif shortened is not None:
+                yield taken, shortened(self._machine(name), taken)
 
     def _machine(self, name: str) -> Machine:
         if self.machine is None:

@@ -88,6 +88,10 @@ class Durations(Frozen):
             return cls(source=f"each op within {match[1]} %", rows=(Spread(range=(1 - part, 1 + part)),))
         if not text.strip() or text.strip().endswith("%"):
             raise InvalidInputError(f"durations {text!r}: write 10%, or the name of a file of hexloom.durations/1")
+        if PERCENT.fullmatch(f"{text.strip()}%") is not None and not Path(text).exists():
+            raise InvalidInputError(
+                f"durations {text!r}: there is no such file; write {text.strip()}% for a percentage"
+            )
         return cls.from_data(read_data(Path(text)), text)
 
     @classmethod

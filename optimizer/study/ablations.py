@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -263,8 +264,13 @@ def without_in_loops(name: str, source: Source, seconds: float, seed: int | None
     if name not in ON_PROBLEMS:
         return _planned(Source(work, machine, "none", FEW), seconds, seed)
 
+    switch = ON_PROBLEMS[name]
+    switch(source.small(dict.fromkeys(source.trips, FEW)).lowered.problem)  # raises where no task has it
+
     def change(lowered: Lowered) -> Lowered:
-        return replace(lowered, problem=ON_PROBLEMS[name](lowered.problem))
+        with contextlib.suppress(DoesNotApplyError):  # a task alone may have nothing to switch off
+            return replace(lowered, problem=switch(lowered.problem))
+        return lowered
 
     return _planned(Source(work, machine, rule, FEW, change), seconds, seed)
 

@@ -167,13 +167,14 @@ def test_qos_prints_every_policy(run: Callable[..., Run], tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_the_example_of_a_stream(run: Callable[..., Run]) -> None:
-    """No answer is late, and the part that Aker takes along brings more than a whole one, which never fits."""
+    """No answer is late; fusing brings more than idle time does, and parts more than whole fillers."""
     example = Path(__file__).resolve().parents[2] / "examples" / "qos_stream" / "stream.yaml"
     code, out, _ = run("qos", example, "--json", "--time-limit", "100ms")
     assert code == 0
     rows = {row["policy"]: row for row in json.loads(out)["rows"]}
     assert all(row["late"] == 0 for row in rows.values())
-    assert rows["part"]["fused"] > 0
+    assert rows["part"]["fused"] > rows["whole"]["fused"] > 0
+    assert rows["whole"]["filler_ns"] > rows["alone"]["filler_ns"]
     assert rows["part"]["filler_ns"] > rows["whole"]["filler_ns"]
 
 

@@ -401,6 +401,28 @@ def test_a_block_of_a_transformer(tmp_path: Path) -> None:
         graph_of_onnx(bad, MACHINE)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([("Add", ["x", "b"], "a"), ("Relu", ["a"], "b")], "reads 'b', which no operator before it writes"),
+        ([("Relu", ["a"], "b"), ("Neg", ["x"], "a")], "cycle or is not sorted"),
+        ([("Relu", ["free"], "b")], "no operator has an output of known shape"),
+    ],
+)
+def test_what_is_no_sorted_graph_with_shapes_is_refused(
+    tmp_path: Path, nodes: list[tuple[str, list[str], str]], said: str
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    h, ten = onnx.helper, onnx.TensorProto
+    inputs = [h.make_tensor_value_info("x", ten.FLOAT, [1, 64]), h.make_tensor_value_info("free", ten.FLOAT, None)]
+    made = [h.make_node(op, reads, [writes]) for op, reads, writes in nodes]
+    graph = h.make_graph(made, "odd", inputs, [h.make_tensor_value_info("b", ten.FLOAT, None)])
+    path = tmp_path / "odd.onnx"
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 20)]), path)
+    with pytest.raises(InvalidInputError, match=said):
+        graph_of_onnx(path, MACHINE)
+
+
 def model(path: Path, layers: int) -> Path:
     gguf = pytest.importorskip("gguf")
     import numpy as np

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hexloom import InvalidInputError, load_hw
-from hexloom.optimizer.qos.choice import Fused, Table, fusion, headroom
+from hexloom.optimizer.qos.choice import Fused, Table, filling, fusion, headroom
 from hexloom.optimizer.qos.measure import table_of
 from hexloom.optimizer.qos.model import Qos, arrival_times
 from hexloom.optimizer.qos.replay import POLICIES, Step, replay
@@ -41,12 +42,23 @@ def fused_times(draw: DrawFn, alone: int, most: int) -> Fused:
 
 
 @st.composite
+def part_times(draw: DrawFn, count: int) -> Fused:
+    taken = sorted({count, *draw(st.sets(st.integers(1, count), max_size=2))})
+    ns, points = 0, []
+    for x in taken:
+        ns += draw(st.integers(1, 40))
+        points.append((x, ns))
+    return Fused(0, tuple(points))
+
+
+@st.composite
 def tables(draw: DrawFn) -> Table:
     stream = tuple(draw(st.lists(st.integers(1, 20), min_size=1, max_size=3)))
     fillers = draw(st.integers(1, 2))
     iterations = tuple(draw(st.integers(1, 6)) for _ in range(fillers))
     rows = tuple(tuple(draw(st.none() | fused_times(alone, iterations[f])) for f in range(fillers)) for alone in stream)
     deadline = sum(stream) + draw(st.integers(0, 60))
+    parts = tuple(draw(st.none() | part_times(count)) for count in iterations)
     return Table(
         stream,
         tuple(draw(st.integers(1, 15)) for _ in range(fillers)),
@@ -54,6 +66,7 @@ def tables(draw: DrawFn) -> Table:
         rows,
         deadline,
         draw(st.integers(0, deadline - sum(stream))),
+        parts,
     )
 
 
@@ -96,6 +109,26 @@ def test_akers_part_where_the_whole_does_not_fit() -> None:
     assert pair.take(2_000, 3_000, 10) == (6, 9_000)
     assert pair.take(2_000, 1_000, 10) == (2, 3_000)
     assert pair.take(2_000, 10**9, 4) == (4, 6_000)
+
+
+def test_a_part_by_itself_takes_what_beginning_again_costs() -> None:
+    """8 iterations take 16 alone, half of them 12: a loop prepares its inputs first. 12 leave room for no more."""
+    table = Table((10,), (2,), (8,), ((None,),), 50, 0, (Fused(0, ((4, 12), (8, 16))),))
+    choice = filling(table, 12, [8], "fill")
+    assert choice is not None
+    assert (choice.taken, choice.ns, choice.extra) == (4, 12, 12)
+    plain = filling(replace(table, parts=()), 12, [8], "fill")
+    assert plain is not None and plain.taken == 6
+
+
+def test_parts_of_a_task_are_solved_by_themselves() -> None:
+    """A quarter of the columns of a matmul takes more than a quarter of it: its rows are prepared each time."""
+    task = {"name": "mm", "kernel": "matmul_w4a16", "m": 256, "k": 512, "n": 1024, "m_chunk": 256, "n_chunk": 64}
+    spec = {**SPEC, "fillers": [{"name": "cd", "task": task}], "pairs": []}
+    table = table_of(Qos.from_data(spec), load_hw("hexagon-v79"), time_limit_s=0)
+    assert table.iterations == (16,)
+    assert table.alone(0, 4) > 4 * table.iteration[0]
+    assert table.alone(0, 16) <= 16 * table.iteration[0] < table.alone(0, 16) + 16
 
 
 @settings(max_examples=40)

@@ -106,6 +106,8 @@ def test_wrong_durations_are_told() -> None:
         assert str(told.value).startswith("d.json: ") and "\n" not in str(told.value)
     with pytest.raises(InvalidInputError, match="no part"):
         Scatter(Durations.of("10%"), within=2)
+    with pytest.raises(InvalidInputError, match="no such file; write 10% for a percentage"):
+        Durations.of("10")
 
 
 def pair() -> dict[str, Any]:

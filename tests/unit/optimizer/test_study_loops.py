@@ -11,6 +11,7 @@ from hexloom import Workload, load_hw
 from hexloom.optimizer.periodic.solve import FEW, reduced_of
 from hexloom.optimizer.periodic.trial import Source
 from hexloom.optimizer.sharing import acting_rule
+from hexloom.optimizer.study.ablations import ablate
 from hexloom.optimizer.study.concurrent import parts_of
 from hexloom.optimizer.study.first_come import first_come
 from hexloom.optimizer.study.loops import study_of_loops, with_ratio
@@ -109,3 +110,28 @@ def test_a_ratio_of_loops_is_that_of_all_their_iterations() -> None:
     problem = scaled.small(scaled.trips).lowered.problem
     work = {task: sum(op.modes[0].latency_ticks for op in problem.ops if op.task == task) for task in ("mm", "rows")}
     assert work["rows"] / work["mm"] == pytest.approx(0.25, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_a_repeat_beside_what_runs_once_is_none() -> None:
+    """One worker prepares the rows of the matmul for as long as 60 runs of the norm take, beside them: these repeat
+    themselves all that time, but a run more does not take as long as they do then.
+    """
+    slow = {**MATMUL, "m": 1024, "k": 2048, "m_chunk": 1024, "n": 64 * 10**6, "workers": 1}
+    of = source(slow, {**ROWS, "rows": 8 * 10**6, "workers": 1})
+    found, _ = study_of_loops(of, time_limit_s=0.3, seed=1)  # the checker has seen a run more
+    assert found.makespan("plan") is not None
+
+
+@pytest.mark.slow
+def test_switches_of_loops_cost_something_or_say_that_they_do_not_apply() -> None:
+    of = source({**MATMUL, "n": 64 * 10**5}, {**STAGED, "rows": 24 * 10**5})
+    plan = study_of_loops(of, time_limit_s=0.3, seed=1)[0].makespan("plan")
+    assert plan is not None
+    names = ("no_task_overlap", "no_dma_overlap", "one_hvx_slice", "fork_join", "no_contention")
+    rows = {name: ablate(name, of.workload, of.machine, plan, 0.3, "fluid", 1) for name in names}
+    assert {name for name, one in rows.items() if one.makespan is None} == {"fork_join"}
+    assert "forks and joins already" in rows["fork_join"].note
+    for name in names[:3]:
+        assert (rows[name].costs or 0) > 0, name
+    assert (rows["no_contention"].costs or 0) <= 0
