@@ -47,10 +47,7 @@ WINDOWS_OPS, WINDOWS_SHARE = 64, 0.85
 """From so many ops on buffers that do not all fit get their addresses window by window, in this part of the time."""
 
 BEAM_SHARE, BEAM_OPS = 0.3, 1000
-"""Share of the time for the beam search over tile counters, for problems of up to so many ops."""
-
-LOCAL_SHARE_TILES = 0.2
-"""Share of the time for local search where the beam search comes after it."""
+"""Share of the time for the beam search over tile counters, after all else, for problems of up to so many ops."""
 
 LOST_GAP = Fraction(1, 20)
 """Where windows end with a larger gap, list schedules that know addresses are tried too."""
@@ -114,10 +111,26 @@ def search(
     ``enough_gap`` of its makespan above the bound ends the search too. Without ``solver`` CP-SAT is not asked.
     """
     flat = solver and len(problem.ops) <= FLAT_OPS and seconds > 0
+    started, known = time.monotonic(), bounds
+    beam = seconds * BEAM_SHARE if flat and len(problem.ops) <= BEAM_OPS and has_lines(problem) else 0.0
+
+    def sharper(*, quick: bool = False) -> Bounds:
+        nonlocal known
+        if sharpen is not None:
+            known = sharpen(quick=quick)
+        return known
+
     with contextlib.ExitStack() as stack:
-        return _search(
-            stack, flat, problem, bounds, evaluate, incumbents, seconds, seed, on_progress, sharpen, enough_gap
+        found = _search(
+            stack, flat, problem, bounds, evaluate, incumbents, seconds - beam, seed, on_progress, sharper, enough_gap
         )
+    over = found.interrupted or found.proven_infeasible or found.no_order
+    proven = max(known.best.ticks, found.search_bound, found.plan_bound)
+    if not beam or over or _met(found.best, proven, enough_gap):
+        return found
+    # What ends soon has ended; whatever CP-SAT has left open may still be shorter in an order of tiles.
+    left = beam if seed is not None else seconds - (time.monotonic() - started)
+    return _by_beam(problem, known, evaluate, found, left, seed, on_progress)
 
 
 def _search(
@@ -153,19 +166,10 @@ def _search(
     share = 1.0 if not flat else LOCAL_SHARE if len(problem.ops) <= LARGE_OPS else LOCAL_SHARE_LARGE
     if flat and len(problem.ops) <= FEW_OPS:
         share = LOCAL_SHARE_SMALL if len(problem.ops) <= EVENT_OPS or fresh else LOCAL_SHARE_FEW
-    beam = seconds * BEAM_SHARE if flat and len(problem.ops) <= BEAM_OPS and has_lines(problem) else 0.0
-    if beam:
-        share = min(share, LOCAL_SHARE_TILES)
     if flat and _needs_windows(problem):
         guards = (stack.enter_context(Guard(lazy=True)),)
-        early = _by_beam(problem, bounds, evaluate, None, beam, seed, on_progress)
-        if _met(early, bounds.best.ticks, enough_gap):
-            return Found(early, 0, 1, False, False)
-        if seed is None:
-            beam = time.monotonic() - started
-        time_left = (seconds - beam) * WINDOWS_SHARE
-        windows = WindowSearch(guards[0], problem, bounds, evaluate, time_left, seed, on_progress)
-        placed = _better(early, windows.run(enough_gap))
+        windows = WindowSearch(guards[0], problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)
+        placed = windows.run(enough_gap)
         left = seconds * (1 - WINDOWS_SHARE) + max(0.0, windows.budget.left)
         left = left if seed is not None else seconds - (time.monotonic() - started)
         if placed is not None and not windows.interrupted and not _met(placed, bounds.best.ticks, enough_gap):
@@ -178,7 +182,7 @@ def _search(
                 return so_far
             return _by_solver(guards, problem, bounds, evaluate, so_far, left, seed, on_progress)
         incumbents = (*incumbents, *(() if placed is None else (placed[0],)))
-        seconds, started, share, beam = left, time.monotonic(), LOCAL_SHARE_LARGE, 0.0
+        seconds, started, share = left, time.monotonic(), LOCAL_SHARE_LARGE
     if twice:
         share = min(share, LOCAL_ROOMY_S / seconds)
     limit = Limit(seconds * share, deterministic=twice or seed is not None)
@@ -187,9 +191,6 @@ def _search(
     best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
     lower = local.bounds.best.ticks
     proven = _met(best, lower, enough_gap)
-    if beam and not proven and not found.proven_infeasible and not limit.interrupted:
-        best = _by_beam(problem, bounds, evaluate, best, beam, seed, on_progress)
-        proven = _met(best, lower, enough_gap)
     left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)
     if seed is not None and fresh:
         left = seconds  # these searches begin from nothing, and have what they would have alone
@@ -224,31 +225,25 @@ def _by_beam(
     problem: Problem,
     bounds: Bounds,
     evaluate: Evaluate,
-    best: tuple[Decision, Simulated] | None,
+    found: Found,
     seconds: float,
     seed: int | None,
     on_progress: Callable[[float, float], None] | None,
-) -> tuple[Decision, Simulated] | None:
-    """Return ``best`` or, where the beam search finds it in ``seconds``, a decision that takes less."""
+) -> Found:
+    """Improve what was found with the beam search over tile counters, for ``seconds``."""
     if seconds <= 0:
-        return best
-    below = float("inf") if best is None or best[1].late else best[1].makespan
-    lower = float(bounds.best.ticks)
-    decision = TileBeam(problem, bounds.heads_tails, below).run(seconds, lower, counted=seed is not None)
-    if decision is None:
-        return best
-    found = _better(best, (decision, evaluate(problem, decision)))
-    if found is not None and found is not best and on_progress is not None:
-        on_progress(found[1].makespan, lower)
-    return found
-
-
-def _better(
-    one: tuple[Decision, Simulated] | None, other: tuple[Decision, Simulated] | None
-) -> tuple[Decision, Simulated] | None:
-    """Return the one that misses no deadline, or else takes less; the first of equals."""
-    known = [found for found in (one, other) if found is not None]
-    return min(known, key=lambda found: (found[1].late, found[1].makespan), default=None)
+        return found
+    best = found.best
+    lower = float(max(bounds.best.ticks, found.search_bound))
+    beam = TileBeam(problem, bounds.heads_tails, float("inf") if best is None or best[1].late else best[1].makespan)
+    decision = beam.run(seconds, lower, counted=seed is not None)
+    if decision is not None:
+        simulated = evaluate(problem, decision)
+        if best is None or (simulated.late, simulated.makespan) < (best[1].late, best[1].makespan):
+            best = decision, simulated
+            if on_progress is not None:
+                on_progress(simulated.makespan, lower)
+    return replace(found, best=best, interrupted=beam.interrupted)
 
 
 def _by_solver(

@@ -96,6 +96,7 @@ class TileBeam:
         self.problem = problem
         self.below = below
         self.followed = 0
+        self.interrupted = False
         self._turn = 0
         self._states, self._until = 0, 0.0
         self._counters = TileCounters(problem, heads_tails)
@@ -109,14 +110,17 @@ class TileBeam:
         self._states = int(seconds * STATES_PER_SECOND) if counted else sys.maxsize
         self._until = float("inf") if counted else time.monotonic() + seconds
         best: Decision | None = None
-        for width in WIDTHS:
-            for spread in SPREADS:
-                if self._is_over() or self.below <= enough:
-                    return best
-                found = self._search(width, spread, self._layouts[self._turn % len(self._layouts)])
-                self._turn += 1
-                if found is not None:
-                    best = found
+        try:
+            for width in WIDTHS:
+                for spread in SPREADS:
+                    if self._is_over() or self.below <= enough:
+                        return best
+                    found = self._search(width, spread, self._layouts[self._turn % len(self._layouts)])
+                    self._turn += 1
+                    if found is not None:
+                        best = found
+        except KeyboardInterrupt:
+            self.interrupted = True
         return best
 
     def _is_over(self) -> bool:

@@ -56,6 +56,27 @@ def test_a_solve_asks_it() -> None:
     )
 
 
+def test_what_is_proven_soon_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the beam search was asked")
+
+    monkeypatch.setattr(TileBeam, "run", never)
+    alone = [run(f"a{k}", held("hvx", 11, 6), task="t", stage="a", tile=k) for k in range(12)]
+    assert has_lines(problem(*alone, engines=SIX))
+    result = solve(problem(*alone, engines=SIX), contention="none", time_limit_s=2, explained=False)
+    assert (result.status, result.makespan_us) == ("OPTIMAL", 12 * 11)
+
+
+def test_ctrl_c_in_it_keeps_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TileBeam, "_search", interrupted)
+    result = solve(turns(24, 3), contention="none", time_limit_s=0.01, seed=1, explained=False)
+    assert result.schedule is not None
+    assert result.interrupted
+
+
 def test_nobody_waits_for_bytes_for_ever() -> None:
     """Two bytes of three each for two buffers that follow each other: three tiles at once would block each other."""
     ops, edges, buffers = [], [], []
