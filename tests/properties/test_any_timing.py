@@ -94,6 +94,7 @@ def explore_loops(seeds: Iterable[int], wanted: int) -> tuple[int, int]:
     return whole, waits
 
 
+@pytest.mark.slow
 def test_no_timing_breaks_small_loops_and_no_wait_of_them_is_redundant() -> None:
     whole, waits = explore_loops(QUICK_LOOPS, len(QUICK_LOOPS))
     assert whole == len(QUICK_LOOPS) and waits > 20

@@ -131,6 +131,7 @@ def test_no_stride_is_given_where_there_are_no_rows_or_they_cross_each_other() -
         assert tables.tensors == ("x", "y") and len(tables.parameters) == strides
 
 
+@pytest.mark.slow
 def test_the_last_tile_may_be_shorter(moves: Callable[..., list[str]]) -> None:
     periodic = thousands()
     assert periodic.tails == ()  # a loop of one's own does not say what it counts in
@@ -199,7 +200,7 @@ def test_every_bit_of_descriptors_and_strides_counts(how: str, host_of: Callable
         ({"binding": 3}, "a descriptor names no binding"),
         ({"kind": 9}, "a descriptor is of no kind"),
         ({"kind": records.CLEAN}, "a descriptor does not fit the kind of its task"),
-        ({"offset": 2**40}, "a descriptor goes beyond its binding"),
+        ({"offset": 2**40}, "a descriptor has more rows than can be counted"),
         ({"operand": 1}, "a descriptor names no operand"),
         ({"operand_offset": 1}, "a descriptor goes beyond its operand"),
         ({"dimensions": 1}, "a descriptor of one dimension has rows"),

@@ -80,6 +80,7 @@ def test_tables_run_on_queues_of_ggml(how: str, riding: Callable[[str], Host]) -
         assert (said["code"], said["faults"], said["executed"], said["stuck"]) == ("OK", 0, 3, 0)
 
 
+@pytest.mark.slow
 def test_random_tables_run_or_are_refused_for_what_ggml_has_not(riding: Callable[[str], Host]) -> None:
     ran = 0
     for seed in range(16):

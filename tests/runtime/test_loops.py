@@ -71,6 +71,7 @@ def test_random_loops_run(how: str, host_of: Callable[[str], Host]) -> None:
     assert ran > 6
 
 
+@pytest.mark.slow
 def test_many_laps_need_no_more_than_few(host_of: Callable[[str], Host]) -> None:
     """Counters, rings and transfers over 1,002 laps, twice: kernels do nothing."""
     _, tables = looped("stream")
@@ -194,6 +195,7 @@ def test_a_periodic_schedule_is_run_with_other_trip_counts(solved: Path, capsys:
     assert main(["run", schedule, "--times", "many"]) == 2
 
 
+@pytest.mark.slow
 def test_results_of_any_number_of_iterations_are_those_of_numpy(
     solved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

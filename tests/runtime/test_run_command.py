@@ -124,6 +124,7 @@ def test_run_computes_and_refuses_another_workload(tmp_path: Path, capsys: pytes
     assert "was not made from this workload" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_transfers_that_are_in_the_tables_move_real_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Named tensors are parts of one memory: what one task stores the next one loads, and no kernel moves it."""
     rows = {"rows": 21, "cols": 40}

@@ -36,6 +36,7 @@ def tried(tables: Tables, seed: int) -> list[dict[str, int]]:
     return [dict.fromkeys(written, 1), few, {name: n - 1 for name, n in written.items()}, odd]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_any_number_of_iterations_runs(name: str, host_of: Callable[[str], Host]) -> None:
     periodic, tables = looped(name)

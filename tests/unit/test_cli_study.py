@@ -86,6 +86,7 @@ def test_study_prints_groups_and_writes_a_picture(run: Callable[..., Run], work:
     assert {row["name"]: row["status"] for row in found["ablations"]}["no_staging"] == "INVALID"
 
 
+@pytest.mark.slow
 def test_a_sweep_writes_tables_and_pictures(run: Callable[..., Run], work: Path, tmp_path: Path) -> None:
     folder = tmp_path / "sweep"
     sweep = ["--sweep", "work_ratio=0.1..10:log4", "--sweep", "ddr.total_gb_s=40,50,60", "--workers", 1]
