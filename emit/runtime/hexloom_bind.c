@@ -238,7 +238,7 @@ static void add_laps(const hexloom_view *v, uint32_t loop, int64_t iterations, u
   uint32_t *laps = &values[v->loops[loop].parameter];
   uint64_t more = ((uint64_t)iterations + (up ? advance - 1u : 0u)) / advance;
   more = (more + (up ? p->step - 1u : 0u)) / p->step * p->step;
-  if (more > p->most - *laps) more = (p->most - *laps) / p->step * p->step;
+  if (more > p->most - *laps) more = (uint64_t)((p->most - *laps) / p->step) * p->step;
   *laps += (uint32_t)more;
 }
 
@@ -280,7 +280,7 @@ hexloom_status hexloom_fit(const hexloom_view *v, const uint32_t *trips, uint32_
       int64_t fill;
       if (v->parameters[n].kind != HEXLOOM_TRIPS || v->advances[k * h->group_count + group].iterations == 0u) continue;
       fill = missing(v, n, parameters);
-      fill = fill <= 0 ? 0 : fill / v->advances[k * h->group_count + group].iterations;
+      fill = fill <= 0 ? 0 : (int64_t)((uint64_t)fill / v->advances[k * h->group_count + group].iterations);
       if (fewest < 0 || fill < fewest) fewest = fill;
     }
     if (fewest > 0) add_laps(v, k, fewest, 1u, 0, parameters);

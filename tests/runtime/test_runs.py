@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ MADE: dict[str, Callable[[], Schedule]] = {
     "draining": examples.draining,
 }
 FOR_HEXAGON = ("hexloom_hexraw.c", "hexloom_hexmain.c", "hexloom_qurt.c", "hexloom_ggml.c")
+MANY = int(os.environ.get("HEXLOOM_RUNS", "100"))
 DELAYS = {"runs": 3, "delay_us": 200, "transfer_us": 300, "prove": 1}
 
 
@@ -125,9 +127,9 @@ def test_sanitizers_find_nothing(how: str, host_of: Callable[[str], Host]) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["tsan", "asan"])
 def test_sanitizers_find_nothing_in_many_runs(how: str, host_of: Callable[[str], Host]) -> None:
-    """10,000 executions: 200 plans, 50 times each, of which every fifth one is of loops."""
+    """Plans, 50 times each, of which every fifth one is of loops; ``HEXLOOM_RUNS=200`` makes 10,000 executions."""
     options = {"runs": 50, "delay_us": 50, "transfer_us": 100}
-    for seed in range(200):
+    for seed in range(MANY):
         made = random_loops(seed, 1, 5) if seed % 5 == 0 else None
         if made is not None:
             said = host_of(how).run_loops(*made, seed=seed, spins=seed % 2 * 50, stay=seed % 3 % 2, **options)

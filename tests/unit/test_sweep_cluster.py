@@ -66,7 +66,8 @@ def test_a_scheduler_that_nobody_answers_at_is_named(tmp_path: Path) -> None:
     work = tmp_path / "work.yaml"
     work.write_text(WORK, encoding="utf-8")
     asked = [*command(work, tmp_path / "o"), "--scheduler", "tcp://127.0.0.1:9"]
-    answer = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    soon = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2s"}
+    answer = subprocess.run(asked, capture_output=True, text=True, timeout=120, env=soon)
     assert answer.returncode == 2
     assert "nobody answers" in answer.stderr and answer.stderr.count("\n") == 1
 
