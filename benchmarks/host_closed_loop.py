@@ -4,7 +4,9 @@ A machine file of this host is fitted to runs of a few points (each class of wor
 matrix and a vector class at Tacker's four load ratios), 20 seeded workloads are solved for it, and all of it is run
 again and again in shuffled order: points, our plans, `serial` and `existing`. Where the cores lie (near, far) is probed
 before and after every execution; only those count that nothing was taken from and during which they stayed. The
-prediction of a workload is that of the machine fitted to the points of the same runs and the same placement.
+prediction of a workload is that of the machine fitted to the points of the same runs and the same placement, as fast as
+each class of work was, alone, in the rounds in which the workload was left alone: what others on the host leave it
+changes within seconds by a fifth, and long executions are left alone only in quiet ones.
 
 Prints PASS, FAIL or INCONCLUSIVE, and the numbers. An inconclusive run is repeated, at most 3 times; all are reported.
 It wants the machine for itself. ``--quick`` takes 4 workloads and 3 rounds, to see that it works; it proves nothing.
@@ -47,8 +49,8 @@ WORKLOADS = 20
 REPETITIONS = 3
 """Of each job in each round, after one that is thrown away."""
 
-LEAST_CLEAN, LEAST_ROUNDS, LEAST_S, MOST_S = 9, 5, 20.0, 180.0
-POINT_RUNS = 15
+LEAST_CLEAN, LEAST_ROUNDS, LEAST_S, MOST_S = 9, 5, 60.0, 180.0
+POINT_RUNS = 40
 """Most clean repetitions of a point that are fitted to, spread over all rounds."""
 
 MEDIAN_ERROR, WORST_ERROR = 0.05, 0.15
@@ -66,7 +68,8 @@ EXISTING_OF_20 = 18
 class Runs:
     """All repetitions of the jobs, and how many were thrown away."""
 
-    kept: dict[str, list[Repetition]] = field(default_factory=dict)
+    kept: dict[str, list[tuple[int, Repetition]]] = field(default_factory=dict)
+    """By job, with the round."""
     total: int = 0
     moved: int = 0
     rounds: int = 0
@@ -75,11 +78,25 @@ class Runs:
         """Keep what is clean and did not move."""
         self.total += len(found)
         self.moved += sum(one.near is None for one in found)
-        self.kept.setdefault(name, []).extend(one for one in found if one.clean and one.near is not None)
+        clean = [(self.rounds, one) for one in found if one.clean and one.near is not None]
+        self.kept.setdefault(name, []).extend(clean)
 
     def at(self, name: str, near: bool) -> list[Repetition]:
         """Return the clean repetitions of a job in one placement."""
-        return [one for one in self.kept.get(name, ()) if one.near == near]
+        return [one for _, one in self.kept.get(name, ()) if one.near == near]
+
+    def rounds_of(self, name: str, near: bool) -> frozenset[int]:
+        """Return the rounds of these repetitions."""
+        return frozenset(k for k, one in self.kept.get(name, ()) if one.near == near)
+
+    def within(self, names: Sequence[str], near: bool, rounds: frozenset[int]) -> float | None:
+        """Return what clean repetitions of jobs take within some rounds, as part of what each takes over all."""
+        parts: list[float] = []
+        for name in names:
+            of = [(k, one.span_ns) for k, one in self.kept.get(name, ()) if one.near == near]
+            over_all = median(span for _, span in of) if of else 1
+            parts += [span / over_all for k, span in of if k in rounds]
+        return median(parts) if parts else None
 
     @property
     def clean(self) -> int:
@@ -129,6 +146,22 @@ def fitted(machine: Machine, points: Sequence[Job], runs: Runs, near: bool) -> t
     except InvalidInputError:
         return None
     return better, report
+
+
+def as_in(machine: Machine, points: Sequence[Job], runs: Runs, near: bool, rounds: frozenset[int]) -> Machine:
+    """Return the machine as fast as each class was, alone, within some rounds."""
+    every = frozenset(range(runs.rounds + 1))
+    data = machine.model_dump(mode="json", by_alias=True)
+    for name in CLASSES:
+        alone = [job.name for job in points if job.name.startswith(f"solo {name} ")]
+        then, over_all = runs.within(alone, near, rounds), runs.within(alone, near, every)
+        if then is not None and over_all is not None:
+            row = data["classes"][f"{name}.per_unit"]
+            data["classes"][f"{name}.per_unit"] = {
+                "value": row["value"] * then / over_all,
+                **{key: row[key] for key in ("unit", "clock", "confidence", "source")},
+            }
+    return type(machine).model_validate(data)
 
 
 def predicted_us(job: Job, machine: Machine, rule: Any = None) -> float:
@@ -193,7 +226,8 @@ def workload_rows(jobs: dict[str, list[Job]], runs: Runs, machines: dict[bool, M
         if len(of) < 2 or near is None:
             continue
         row |= {"measured_us": middle(of), "halves": abs(middle(of[::2]) / middle(of[1::2]) - 1)}
-        row["predicted_us"] = predicted_us(chosen, machines[near])
+        then = as_in(machines[near], jobs["points"], runs, near, runs.rounds_of(chosen.name, near))
+        row["predicted_us"] = predicted_us(chosen, then)
         row["error"] = row["predicted_us"] / row["measured_us"] - 1
         for name, job in (("serial", serial), ("existing", existing)):
             others = runs.at(job.name, near)
@@ -204,19 +238,21 @@ def workload_rows(jobs: dict[str, list[Job]], runs: Runs, machines: dict[bool, M
     return rows
 
 
-def pair_rows(tests: Sequence[Job], runs: Runs, machines: dict[bool, Machine]) -> list[dict[str, Any]]:
+def pair_rows(jobs: dict[str, list[Job]], runs: Runs, machines: dict[bool, Machine]) -> list[dict[str, Any]]:
     """Return a row per tested pair in near placement: its error, and that of a model without contention."""
     rows = []
-    for job in tests:
+    for job in jobs["tests"]:
         of = runs.at(job.name, True)
         if True not in machines or len(of) < REPETITIONS:
             continue
-        measured, alone = middle(of), predicted_us(job, machines[True], "none")
+        then = as_in(machines[True], jobs["points"], runs, True, runs.rounds_of(job.name, True))
+        measured, alone = middle(of), predicted_us(job, then, "none")
         rows.append(
             {
                 "name": job.name,
                 "measured_us": measured,
-                "error": predicted_us(job, machines[True]) / measured - 1,
+                "clean": len(of),
+                "error": predicted_us(job, then) / measured - 1,
                 "error_without_contention": alone / measured - 1,
                 "contended": measured / alone - 1 >= CONTENDED,
             }
@@ -272,8 +308,8 @@ def attempt(machine: Machine, jobs: dict[str, list[Job]], least: int, seconds: t
     ran_s = time.monotonic() - begun
     fits = {near: fitted(machine, jobs["points"], runs, near) for near in (True, False)}
     machines = {near: fit[0] for near, fit in fits.items() if fit is not None}
-    rows, pairs = workload_rows(jobs, runs, machines), pair_rows(jobs["tests"], runs, machines)
-    probes = sorted(one.probe_ps / 1000 for of in runs.kept.values() for one in of)
+    rows, pairs = workload_rows(jobs, runs, machines), pair_rows(jobs, runs, machines)
+    probes = sorted(one.probe_ps / 1000 for of in runs.kept.values() for _, one in of)
     return {
         **verdict(rows, pairs, least),
         "seconds": round(ran_s, 1),
@@ -281,7 +317,7 @@ def attempt(machine: Machine, jobs: dict[str, list[Job]], least: int, seconds: t
         "repetitions": runs.total,
         "clean_share": runs.clean / runs.total,
         "moved_share": runs.moved / runs.total,
-        "near_share": sum(one.near is True for of in runs.kept.values() for one in of) / max(1, runs.clean),
+        "near_share": sum(one.near is True for of in runs.kept.values() for _, one in of) / max(1, runs.clean),
         "hand_over_ns": [round(probes[int(k * (len(probes) - 1))], 1) for k in (0, 0.5, 1)] if probes else [],
         "fitted": {
             "near" if near else "far": {row.name: [row.value, row.low, row.high] for row in fit[1].fitted}

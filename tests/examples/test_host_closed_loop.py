@@ -199,11 +199,37 @@ def test_a_baseline_that_was_never_left_alone_leaves_the_verdict_open(
     """Nobody can say that the plan is no slower than what has no clean run."""
     plans_of = {kind: SimpleNamespace(plan=kind) for kind in ("chosen", "serial", "existing")}
     jobs = {kind: [SimpleNamespace(name=kind, schedule=plan, work={})] for kind, plan in plans_of.items()}
+    jobs["points"] = []
     once = loop.Repetition(100_000, True, True, 60_000, ())
-    runs = loop.Runs(kept={"chosen": [once] * 9, "existing": [once] * 9})
+    runs = loop.Runs(kept={"chosen": [(0, once)] * 9, "existing": [(0, once)] * 9})
+    monkeypatch.setattr(loop, "as_in", lambda *_: None)
     monkeypatch.setattr(loop, "predicted_us", lambda *_: 100.0)
     rows = loop.workload_rows(jobs, runs, {True: None})
     assert rows[0]["clean"] == 0
     assert loop.verdict(rows, [], 9)["verdict"] == "INCONCLUSIVE"
     jobs["serial"][0].schedule = plans_of["chosen"]  # the same plan: nothing to compare
     assert loop.workload_rows(jobs, runs, {True: None})[0]["clean"] == 9
+
+
+def test_a_prediction_is_for_the_rounds_in_which_the_workload_was_left_alone(loop: Any) -> None:
+    """In every second round the host is twice as slow for one class; who ran in these alone is predicted from these."""
+    machine = loop.plans.with_classes(
+        loop.load_hw(ROOT / "examples" / "host_closed_loop" / "machine" / "host.yaml"), UNIT_US
+    )
+    runs = loop.Runs(rounds=8)
+    for k in range(9):
+        slow = 2 if k % 2 else 1
+        for name, span in (
+            ("solo add 100", 100_000 * slow),
+            ("solo add 330", 330_000 * slow),
+            ("solo norm 100", 7_000),
+        ):
+            runs.kept.setdefault(name, []).append((k, loop.Repetition(span, True, True, 60_000, ())))
+        if k % 2:
+            runs.kept.setdefault("w", []).append((k, loop.Repetition(1, True, True, 60_000, ())))
+    points = [SimpleNamespace(name=name) for name in ("solo add 100", "solo add 330", "solo norm 100")]
+    assert runs.rounds_of("w", True) == {1, 3, 5, 7} and runs.rounds_of("w", False) == set()
+    then = loop.as_in(machine, points, runs, True, runs.rounds_of("w", True))
+    cost = {name: then.classes[f"{name}.per_unit"].value for name in UNIT_US}
+    assert cost == {name: us * 1000 * (2 if name == "add" else 1) for name, us in UNIT_US.items()}
+    assert loop.as_in(machine, points, runs, False, frozenset()) == machine
