@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import event, given, settings
 from oracle import OracleLimit, optimum
 from plan_rules import faults
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 EXAMPLES = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 150
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES)
 @given(problems())
 def test_the_best_plan_is_that_of_the_oracle(problem: Problem) -> None:

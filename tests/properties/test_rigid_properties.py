@@ -127,6 +127,7 @@ def test_no_drawn_timing_of_a_plan_breaks_a_capacity(
         assert share_faults(problem, plan, times, rigid=True) == []
 
 
+@pytest.mark.slow
 @given(st.data(), planned())
 def test_a_plan_without_a_flow_is_refused_exactly_if_it_needs_it(
     data: st.DataObject, case: tuple[Problem, Problem, Decision]

@@ -80,6 +80,7 @@ def against_the_plain_search(problem: Problem, rule: Rule) -> None:
     check_found(problem, rule, expected, searched(problem, rule))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(sharing_problems(min_ops=3, max_ops=6), SHARING_RULES)
 def test_the_best_run_of_up_to_six_ops_is_found(problem: Problem, rule: Rule) -> None:

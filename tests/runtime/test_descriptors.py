@@ -217,6 +217,7 @@ def test_descriptors_that_are_not_sound_are_refused(
     assert (said["code"], said["problem"]) == ("BAD_TABLE", problem)
 
 
+@pytest.mark.slow
 def test_transfers_of_loops_move_on_with_the_iterations(moves: Callable[..., list[str]]) -> None:
     periodic = thousands()
     tables = tables_of(periodic, descriptors=True)

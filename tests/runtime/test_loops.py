@@ -180,6 +180,7 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_periodic_schedule_is_run_with_other_trip_counts(solved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schedule, work = str(solved / "schedule.json"), str(solved / "work.yaml")
     data = json.loads((solved / "schedule.json").read_text(encoding="utf-8"))
@@ -223,6 +224,7 @@ def test_emission_of_loops_is_that_of_solve(solved: Path, tmp_path: Path, capsys
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_loops_run_on_an_emulated_hexagon(solved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         find_emulator(), find_clang()

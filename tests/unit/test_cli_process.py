@@ -121,20 +121,20 @@ def inputs(tmp_path: Path, work: Path) -> dict[str, Path]:
     return named
 
 
-@pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("words", "code", "stream"),
     [
-        ("check bad", 4),
-        ("check loop", 4),
-        ("check good", 0),
-        ("solve never", 1),
-        ("solve never --json", 1),
-        ("solve work --time-limit 0s", 0),
-        ("pack packing --capacity 6", 1),
-        ("pack packing -o /dev/stdout", 0),
-        ("emit bad -o nowhere", 4),
-        ("solve nothing", 2),
+        ("check bad", 4, "stdout"),
+        ("check loop", 4, "stderr"),
+        ("check good", 0, "stdout"),
+        ("solve never", 1, "stderr"),
+        ("solve never --json", 1, "stdout"),
+        ("solve work --time-limit 0s", 0, "stdout"),
+        ("solve work --time-limit 0s", 0, "stderr"),
+        ("pack packing --capacity 6", 1, "stdout"),
+        ("pack packing -o /dev/stdout", 0, "stderr"),
+        ("emit bad -o nowhere", 4, "stdout"),
+        ("solve nothing", 2, "stderr"),
     ],
 )
 def test_a_reader_that_leaves_does_not_change_the_code(

@@ -100,6 +100,7 @@ def test_a_shorter_plan_of_the_second_search_withdraws_the_first() -> None:
     assert (found.plan_bound, found.notes, agreed) == (0, (WITHDRAWN,), False)
 
 
+@pytest.mark.slow
 def test_that_nothing_fits_is_proven_twice() -> None:
     late = problem(
         *(on("hvx", n, 1) for n in "abc"),

@@ -84,6 +84,7 @@ def test_who_reads_at_the_same_instant_reads_first(capacity: int) -> None:
     assert decision.actions == (0, 2, 1)
 
 
+@pytest.mark.slow
 def test_only_the_same_address_counts() -> None:
     """y at a multiple of 4 cannot lie where x is pinned."""
     pinned = chain(capacity=8, align_bytes=4)

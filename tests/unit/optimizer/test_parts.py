@@ -92,6 +92,7 @@ def test_pins_pools_and_lives_go_with_parts(pin: int | None, capacity: int) -> N
         assert solve(moved, seed=1).schedule is not None
 
 
+@pytest.mark.slow
 def test_a_range_lies_in_one_piece_though_its_parts_would_fit_into_gaps() -> None:
     walls = [buffer(f"wall{at}", 1, address=at, resident=True) for at in (2, 5)]
     assert solve(steps(*raw(), *walls, capacity=8), seed=1).status == "INFEASIBLE"

@@ -121,6 +121,7 @@ def test_a_part_by_itself_takes_what_beginning_again_costs() -> None:
     assert plain is not None and plain.taken == 6
 
 
+@pytest.mark.slow
 def test_parts_of_a_task_are_solved_by_themselves() -> None:
     """A quarter of the columns of a matmul takes more than a quarter of it: its rows are prepared each time."""
     task = {"name": "mm", "kernel": "matmul_w4a16", "m": 256, "k": 512, "n": 1024, "m_chunk": 256, "n_chunk": 64}

@@ -175,6 +175,7 @@ def test_the_replay_of_a_prediction_is_the_prediction(small: Schedule) -> None:
     assert replayed(small, modes, lengths) == small.makespan
 
 
+@pytest.mark.slow
 def test_under_contention_the_parts_still_sum_up(pair: Schedule, tmp_path: Path) -> None:
     as_is = compare(pair, trace_of(tmp_path, written(pair, [rerun(pair)])))
     assert abs(as_is.error) < 1e-4, "times are rounded to nanoseconds"

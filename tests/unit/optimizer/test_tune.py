@@ -46,6 +46,7 @@ shapes = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(shapes, st.data())
 def test_floors_are_below_every_loop_and_every_plan(shape: Shape, data: st.DataObject) -> None:
