@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hexloom.optimizer.schedule import Schedule
 
-QUICK, MANY = 60, max(200, int(os.environ.get("HEXLOOM_PLANS", "0")))
+QUICK, MANY = 60, max(100, int(os.environ.get("HEXLOOM_PLANS", "0")))
 LOOPS = int(os.environ.get("HEXLOOM_PLANS", "0")) // 2
 QUICK_OPS, MOST_OPS = 10, 12
 QUICK_LOOPS = (1, 5, 19)

@@ -117,7 +117,7 @@ def test_loops_that_have_had_no_tables_are_their_plans(seed: int) -> None:
     are_their_plans(*made)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.integers(0, 10_000), st.booleans())
 def test_flat_tables_come_back_as_they_were_and_as_the_plan(seed: int, parts: bool) -> None:
     schedule = random_schedule(seed, 20, parts=parts)

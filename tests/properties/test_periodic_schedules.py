@@ -104,7 +104,7 @@ def test_what_is_left_out_takes_what_the_repeats_say(workload: Workload, rule: R
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(workloads(), RULES)
 def test_what_is_left_out_takes_what_the_repeats_say_often(workload: Workload, rule: Rule) -> None:
     holds(workload, rule)

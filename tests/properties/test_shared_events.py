@@ -81,14 +81,14 @@ def against_the_plain_search(problem: Problem, rule: Rule) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(15))
 @given(sharing_problems(min_ops=3, max_ops=6), SHARING_RULES)
 def test_the_best_run_of_up_to_six_ops_is_found(problem: Problem, rule: Rule) -> None:
     against_the_plain_search(problem, rule)
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(sharing_problems(min_ops=4, max_ops=7), SHARING_RULES)
 def test_the_best_run_of_up_to_seven_ops_is_found(problem: Problem, rule: Rule) -> None:
     against_the_plain_search(problem, rule)

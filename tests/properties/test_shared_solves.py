@@ -49,7 +49,7 @@ def test_what_a_solve_proves_is_true(problem: Problem, rule: Rule) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(sharing_problems(max_ops=6), SHARING_RULES)
 def test_what_many_solves_prove_is_true(problem: Problem, rule: Rule) -> None:
     check_whole(problem, rule)

@@ -51,7 +51,7 @@ def test_any_number_of_iterations_runs(name: str, host_of: Callable[[str], Host]
 @pytest.mark.parametrize("how", ["gcc", "tsan", "asan"])
 def test_any_number_of_iterations_of_random_loops_runs(how: str, host_of: Callable[[str], Host]) -> None:
     ran = 0
-    for seed in range(300, 306):
+    for seed in range(300, 303):
         made = random_loops(seed)
         if made is None or not any(p.kind == records.TRIPS for p in made[1].parameters):
             continue
@@ -59,7 +59,7 @@ def test_any_number_of_iterations_of_random_loops_runs(how: str, host_of: Callab
             said = host_of(how).run_trips(*made, source_of(random_workload(seed)), trips, seed=seed, **DELAYS)
             assert (said["code"], said["faults"]) == ("OK", 0), (seed, trips)
             ran += 1
-    assert ran > 8
+    assert ran > 4
 
 
 def test_laps_make_at_least_what_is_asked_for_and_c_finds_the_same(

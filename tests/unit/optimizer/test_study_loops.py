@@ -125,7 +125,7 @@ def test_a_repeat_beside_what_runs_once_is_none() -> None:
 
 @pytest.mark.slow
 def test_switches_of_loops_cost_something_or_say_that_they_do_not_apply() -> None:
-    of = source({**MATMUL, "n": 64 * 10**5}, {**STAGED, "rows": 24 * 10**5})
+    of = source({**MATMUL, "n": 16 * 10**5}, {**STAGED, "rows": 6 * 10**5})
     plan = study_of_loops(of, time_limit_s=0.3, seed=1)[0].makespan("plan")
     assert plan is not None
     names = ("no_task_overlap", "no_dma_overlap", "fork_join")
