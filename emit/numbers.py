@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexloom.emit import integer_matmul
+from hexloom.emit import attention, integer_matmul
 from hexloom.emit.quantized import TYPES, random_tiles, tiles_to_matrix
 from hexloom.emit.records import NONE
 from hexloom.hwmodels import load_hw
 from hexloom.optimizer.errors import InvalidInputError
+from hexloom.optimizer.kernels.attention import Attention
 from hexloom.optimizer.kernels.explicit import Explicit
 from hexloom.optimizer.kernels.gemv import Gemv
 from hexloom.optimizer.kernels.ggml_layout import TILE, TILE_BYTES
@@ -227,15 +228,12 @@ class _Build:
                 "w": self._place(name, "w", tiles * TILE_BYTES[spec.weight_type][0]),
                 "out": self._place(name, "out", 4 * m * spec.n, spec.output),
             }
-        if isinstance(spec, MatmulW4A8):
-            named = {"a": spec.input, "out": spec.output}
-            sizes = integer_matmul.tensor_sizes(spec)
+        if isinstance(spec, MatmulW4A8 | Attention):
+            named = {"a": spec.input, "q": spec.input, "out": spec.output}
+            sizes = attention.tensor_sizes(spec) if isinstance(spec, Attention) else integer_matmul.tensor_sizes(spec)
             return {role: self._place(name, role, size, named.get(role)) for role, size in sizes.items()}
-        if not isinstance(spec, RowKernel) or spec.element_bytes != 4:
-            what = (
-                "ops of its own" if isinstance(spec, Explicit) else f"kernel {spec.kernel}, which has no C of its own"
-            )
-            what = f"elements of {spec.element_bytes} bytes" if isinstance(spec, RowKernel) else what
+        if isinstance(spec, Explicit) or spec.element_bytes != 4:
+            what = "ops of its own" if isinstance(spec, Explicit) else f"elements of {spec.element_bytes} bytes"
             raise InvalidInputError(
                 f"task {name!r} has {what}: only kernels of the library with 4-byte elements compute on a host; "
                 "run it without --workload"
@@ -248,8 +246,9 @@ class _Build:
     def _fill(self, name: str, spec: Any, memory: Array) -> None:
         """Draw inputs; what another task writes before is replaced when it is computed."""
         for role, place in self._tensors(name, spec).items():
-            if isinstance(spec, MatmulW4A8):
-                data = integer_matmul.drawn(spec, role, place.size, self.chance)
+            if isinstance(spec, MatmulW4A8 | Attention):
+                of = attention if isinstance(spec, Attention) else integer_matmul
+                data = of.drawn(spec, role, place.size, self.chance)
                 if data is not None:
                     memory[place.offset : place.offset + data.size] = data
             elif role == "w":
@@ -274,6 +273,9 @@ class _Build:
             a = _floats(memory, at["a"])[: spec.m * spec.k].reshape(spec.m, spec.k)
             tiles = memory[at["w"].offset : at["w"].offset + at["w"].size]
             result = integer_matmul.product(spec, a, tiles, _floats(memory, at["column_scales"]))
+        elif isinstance(spec, Attention):
+            kv = memory[at["kv"].offset : at["kv"].offset + at["kv"].size]
+            result = attention.product(spec, _floats(memory, at["q"]), kv)
         else:
             ins = [_floats(memory, at[f"in{k}"])[: spec.rows * spec.cols] for k in range(spec.inputs)]
             shaped = [x.reshape(spec.rows, spec.cols) for x in ins]
@@ -294,8 +296,10 @@ class _Build:
             return lambda op: _matmul_words(spec, at, op)
         if isinstance(spec, Gemv):
             return lambda op: _gemv_words(spec, at, op)
+        offsets = {role: place.offset for role, place in at.items()}
+        if isinstance(spec, Attention):
+            return lambda op: attention.words(spec, offsets, op, LOAD, HALVES, MATMUL)
         if isinstance(spec, MatmulW4A8):
-            offsets = {role: place.offset for role, place in at.items()}
             return lambda op: integer_matmul.words(spec, offsets, op, LOAD)
         return lambda op: _row_words(spec, at, op)
 
@@ -330,6 +334,8 @@ def _row_result(spec: RowKernel, ins: list[Array], gamma: Array | None) -> Array
 def _tolerance(spec: Any) -> float:
     if isinstance(spec, MatmulW4A8):
         return FLOAT_TOLERANCE if spec.input is None else integer_matmul.STEP_TOLERANCE
+    if isinstance(spec, Attention):
+        return attention.TOLERANCE
     return HALF_TOLERANCE if isinstance(spec, MatmulW4A16 | MatmulId) else FLOAT_TOLERANCE
 
 

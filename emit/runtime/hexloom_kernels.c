@@ -295,6 +295,52 @@ void hexloom_copy_2d(uint8_t *to, size_t to_stride, const uint8_t *from, size_t 
     for (k = 0u; k < row_bytes; k++) to[row * to_stride + k] = from[row * from_stride + k];
 }
 
+/* --- attention --------------------------------------------------------------------------------------------- */
+
+void hexloom_tile_key(const uint16_t *row, uint16_t *tiles, uint32_t key, uint32_t depth) {
+  uint16_t *column = tiles + (size_t)(key / HEXLOOM_TILE) * depth * HEXLOOM_TILE + key % HEXLOOM_TILE;
+  uint32_t d;
+  for (d = 0u; d < depth; d++) column[(size_t)d * HEXLOOM_TILE] = row[d];
+}
+
+void hexloom_tile_value(const uint16_t *row, uint16_t *tiles, uint32_t key, uint32_t keys, uint32_t depth) {
+  uint32_t d;
+  for (d = 0u; d < depth; d++)
+    tiles[(size_t)(d / HEXLOOM_TILE) * keys * HEXLOOM_TILE + (size_t)key * HEXLOOM_TILE + d % HEXLOOM_TILE] = row[d];
+}
+
+float hexloom_softmax_block(const uint16_t *scores, uint16_t *weights, uint32_t keys, uint32_t padded, float scale,
+                            float state[2], int is_first) {
+  float most = is_first ? hexloom_from_half(scores[0]) * scale : state[0], sum = 0.0f, factor;
+  uint32_t k;
+  for (k = 0u; k < keys; k++) {
+    const float score = hexloom_from_half(scores[k]) * scale;
+    most = score > most ? score : most;
+  }
+  for (k = 0u; k < padded; k++) {
+    weights[k] = k < keys ? hexloom_to_half(hexloom_exp(hexloom_from_half(scores[k]) * scale - most)) : (uint16_t)0u;
+    sum += hexloom_from_half(weights[k]);
+  }
+  factor = is_first ? 0.0f : hexloom_exp(state[0] - most);
+  state[1] = is_first ? sum : state[1] * factor + sum;
+  state[0] = most;
+  return factor;
+}
+
+void hexloom_matmul_onto(const uint16_t *a, const uint16_t *w, const float *factors, uint16_t *out, uint32_t rows,
+                         uint32_t depth, uint32_t columns) {
+  uint32_t r, c, k;
+  for (r = 0u; r < rows; r++)
+    for (c = 0u; c < columns; c++) {
+      const uint16_t *column = w + (size_t)(c / HEXLOOM_TILE) * depth * HEXLOOM_TILE + c % HEXLOOM_TILE;
+      uint16_t *to = out + (size_t)r * columns + c;
+      float sum = factors[r] > 0.0f ? hexloom_from_half(*to) * factors[r] : 0.0f;
+      for (k = 0u; k < depth; k++)
+        sum += hexloom_from_half(a[(size_t)r * depth + k]) * hexloom_from_half(column[(size_t)k * HEXLOOM_TILE]);
+      *to = hexloom_to_half(sum);
+    }
+}
+
 /* --- rows -------------------------------------------------------------------------------------------------- */
 
 void hexloom_rmsnorm(const float *in, const float *gamma, float *out, uint32_t columns) {

@@ -66,6 +66,23 @@ void hexloom_matmul_integer(uint32_t width, const uint8_t *a, const uint8_t *w, 
 void hexloom_scale_sums(const int32_t *sums, float row_scale, const float *column_scales, float *out,
                         uint32_t columns);
 
+/* --- attention, over keys in blocks. `keys` are a multiple of 32 where they count tiles. */
+
+/* Write row `key` of K into tiles of K transposed, that of V into tiles of V; each `depth` halves wide. */
+void hexloom_tile_key(const uint16_t *row, uint16_t *tiles, uint32_t key, uint32_t depth);
+void hexloom_tile_value(const uint16_t *row, uint16_t *tiles, uint32_t key, uint32_t keys, uint32_t depth);
+
+/* One row of scores of a block, times `scale`, to weights exp(score - the largest so far); `padded` - `keys` zeros
+ * follow. `state` are the largest and the sum of all weights so far, of no block yet where `is_first`; returned is what
+ * earlier weights are to be multiplied by, 0 where there are none. */
+float hexloom_softmax_block(const uint16_t *scores, uint16_t *weights, uint32_t keys, uint32_t padded, float scale,
+                            float state[2], int is_first);
+
+/* out[rows][columns] = out * the factor of the row + a[rows][depth] * w, tiles as in hexloom_matmul. What is multiplied
+ * by 0 is not read. */
+void hexloom_matmul_onto(const uint16_t *a, const uint16_t *w, const float *factors, uint16_t *out, uint32_t rows,
+                         uint32_t depth, uint32_t columns);
+
 /* --- memory */
 
 /* Copy rows that lie `to_stride` and `from_stride` bytes apart, and do not overlap. */

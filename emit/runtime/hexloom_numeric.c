@@ -23,6 +23,8 @@ static range strided(uint64_t operand, uint64_t offset, uint64_t rows, uint64_t 
   return r;
 }
 
+static uint64_t in_tiles(uint64_t count) { return (count + HEXLOOM_TILE - 1u) / HEXLOOM_TILE * HEXLOOM_TILE; }
+
 /* The ranges of a task; how many, or -1 for a function that does not exist. `w` are its words. */
 static int ranges_of(const uint64_t *w, range found[4]) {
   const uint64_t tile = w[0] == HEXLOOM_DEQUANTIZE || w[0] == HEXLOOM_DOT ? hexloom_tile_bytes((uint32_t)w[1]) : 0u;
@@ -93,6 +95,30 @@ static int ranges_of(const uint64_t *w, range found[4]) {
       found[2] = span(HEXLOOM_ABSENT, w[7], 4u * w[3]);
       found[3] = span(HEXLOOM_ABSENT, w[8], 4u * w[4]);
       return 4;
+    case HEXLOOM_KV_TILES:
+      if (w[6] % HEXLOOM_TILE != 0u || w[3] + w[4] > 2u * w[5]) return -1;
+      found[0] = span(w[1], 2u * w[3] * w[6], 2u * w[4] * w[6]);
+      found[1] = span(w[2], 0u, 4u * in_tiles(w[5]) * w[6]);
+      return 2;
+    case HEXLOOM_WEIGHTS:
+      if (w[5] == 0u || w[6] == 0u) return -1;
+      found[0] = span(w[1], 2u * w[3] * in_tiles(w[5]), 2u * w[4] * in_tiles(w[5]));
+      found[1] = span(w[2], 2u * w[3] * in_tiles(w[5]), 2u * w[4] * in_tiles(w[5]));
+      found[2] = span(HEXLOOM_ABSENT, w[7] + 8u * w[3], 8u * w[4]);
+      found[3] = span(HEXLOOM_ABSENT, w[8] + 4u * w[3], 4u * w[4]);
+      return 4;
+    case HEXLOOM_ATTEND:
+      if (w[6] % HEXLOOM_TILE != 0u) return -1;
+      found[0] = span(w[1], 0u, 2u * w[4] * in_tiles(w[5]));
+      found[1] = span(w[2], 2u * in_tiles(w[5]) * w[6], 2u * in_tiles(w[5]) * w[6]);
+      found[2] = span(w[3], 0u, 2u * w[4] * w[6]);
+      found[3] = span(HEXLOOM_ABSENT, w[7], 4u * w[4]);
+      return 4;
+    case HEXLOOM_NORMALIZE:
+      found[0] = span(w[1], 0u, 2u * w[2] * w[3]);
+      found[1] = span(HEXLOOM_ABSENT, w[4], 4u * w[2] * w[3]);
+      found[2] = span(HEXLOOM_ABSENT, w[5], 8u * w[2]);
+      return 3;
     default:
       return -1;
   }
@@ -245,6 +271,54 @@ static void scale(const hexloom_call *call, const uint64_t *w, unsigned char *dd
                        (float *)(void *)(ddr + w[5] + row * w[6]), (uint32_t)w[4]);
 }
 
+static uint16_t *halves_at(const hexloom_call *call, uint64_t operand) {
+  return (uint16_t *)(void *)at(call, operand);
+}
+
+/* Whoever has the last row fills V up to whole tiles: what lay there may be no number. */
+static void kv_tiles(const hexloom_call *call, const uint64_t *w) {
+  uint64_t first, row;
+  const uint64_t count = share(call, w[4], &first), keys = w[5], padded = in_tiles(keys);
+  const uint32_t depth = (uint32_t)w[6];
+  const uint16_t *raw = halves_at(call, w[1]);
+  uint16_t *of_keys = halves_at(call, w[2]), *of_values = of_keys + padded * depth;
+  for (row = w[3] + first; row < w[3] + first + count; row++) {
+    if (row < keys) {
+      hexloom_tile_key(raw + row * depth, of_keys, (uint32_t)row, depth);
+    } else {
+      hexloom_tile_value(raw + row * depth, of_values, (uint32_t)(row - keys), (uint32_t)padded, depth);
+    }
+  }
+  if (count == 0u || w[3] + first + count < 2u * keys) return;
+  for (row = keys; row < padded; row++) {
+    uint32_t d;
+    for (d = 0u; d < depth; d++)
+      of_values[d / HEXLOOM_TILE * padded * HEXLOOM_TILE + row * HEXLOOM_TILE + d % HEXLOOM_TILE] = 0u;
+  }
+}
+
+static void weights(const hexloom_call *call, const uint64_t *w, unsigned char *ddr) {
+  uint64_t first, row;
+  const uint64_t count = share(call, w[4], &first), padded = in_tiles(w[5]);
+  const float scale = 1.0f / hexloom_sqrt((float)w[6]);
+  const uint16_t *scores = halves_at(call, w[1]);
+  uint16_t *out = halves_at(call, w[2]);
+  float *states = (float *)(void *)(ddr + w[7]), *factors = (float *)(void *)(ddr + w[8]);
+  for (row = w[3] + first; row < w[3] + first + count; row++)
+    factors[row] = hexloom_softmax_block(scores + row * padded, out + row * padded, (uint32_t)w[5], (uint32_t)padded,
+                                         scale, states + 2u * row, w[9] != 0u);
+}
+
+static void normalize(const hexloom_call *call, const uint64_t *w, unsigned char *ddr) {
+  uint64_t first, row, k;
+  const uint64_t count = share(call, w[2], &first);
+  const uint16_t *in = halves_at(call, w[1]);
+  float *out = (float *)(void *)(ddr + w[4]);
+  const float *states = (const float *)(const void *)(ddr + w[5]);
+  for (row = first; row < first + count; row++)
+    for (k = row * w[3]; k < (row + 1u) * w[3]; k++) out[k] = hexloom_from_half(in[k]) / states[2u * row + 1u];
+}
+
 int hexloom_numeric_kernel(const hexloom_call *call) {
   const hexloom_numeric *numeric = (const hexloom_numeric *)call->user;
   const uint64_t *w = numeric->words + (size_t)HEXLOOM_WORDS * call->serial;
@@ -288,6 +362,21 @@ int hexloom_numeric_kernel(const hexloom_call *call) {
       break;
     case HEXLOOM_SCALE:
       scale(call, w, numeric->ddr);
+      break;
+    case HEXLOOM_KV_TILES:
+      kv_tiles(call, w);
+      break;
+    case HEXLOOM_WEIGHTS:
+      weights(call, w, numeric->ddr);
+      break;
+    case HEXLOOM_ATTEND:
+      if (call->slice == 0u)
+        hexloom_matmul_onto(halves_at(call, w[1]), halves_at(call, w[2]) + in_tiles(w[5]) * w[6],
+                            (const float *)(const void *)(numeric->ddr + w[7]), halves_at(call, w[3]), (uint32_t)w[4],
+                            (uint32_t)in_tiles(w[5]), (uint32_t)w[6]);
+      break;
+    case HEXLOOM_NORMALIZE:
+      normalize(call, w, numeric->ddr);
       break;
     default:
       break;

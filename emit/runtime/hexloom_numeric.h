@@ -17,10 +17,15 @@
  *   READ_OUT  operand, rows, columns, offset of the sums in DDR
  *   SCALE     operand of sums, row in it, rows, columns, offset in DDR, stride in DDR, offset of the scales of the rows
  *             in DDR, of those of the columns
+ *   KV_TILES  operand of rows of K, then V, operand of tiles, first row, rows, keys, columns
+ *   WEIGHTS   operand of scores, operand of weights, first row, rows, keys, columns of Q, offset of two floats for each
+ *             row in DDR, of factors of the rows, 1 for the first block of keys, else 0
+ *   ATTEND    operand of weights, operand of tiles, operand out, rows, keys, columns, offset of factors in DDR
+ *   NORMALIZE operand of halves, rows, columns, offset in DDR, offset of two floats for each row in DDR
  *   DOT       type, operand x, operand of tiles, bytes from tile to tile, depth, columns, offset in DDR
  *
  * Words are at most 2^30, or HEXLOOM_ABSENT. The slices of a task share tiles or rows out among themselves; of MATMUL,
- * PRODUCT, READ_OUT and DOT the first one does all. Sums between a product and its read-out are in DDR, as there is no
+ * PRODUCT, READ_OUT, ATTEND and DOT the first one does all. Sums between a product and its read-out are in DDR, as there is no
  * accumulator here.
  */
 #ifndef HEXLOOM_NUMERIC_H
@@ -45,7 +50,11 @@ enum hexloom_function {
   HEXLOOM_QUANTIZE,
   HEXLOOM_PRODUCT,
   HEXLOOM_READ_OUT,
-  HEXLOOM_SCALE
+  HEXLOOM_SCALE,
+  HEXLOOM_KV_TILES,
+  HEXLOOM_WEIGHTS,
+  HEXLOOM_ATTEND,
+  HEXLOOM_NORMALIZE
 };
 
 enum hexloom_row_kernel { HEXLOOM_RMSNORM, HEXLOOM_SOFTMAX, HEXLOOM_SWIGLU, HEXLOOM_ADD, HEXLOOM_COPY };

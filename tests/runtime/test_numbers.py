@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MATMUL = {"name": "mm", "kernel": "matmul_w4a16", "m": 70, "k": 96, "n": 160, "m_chunk": 64, "n_chunk": 64}
 ROWS = {"rows": 21, "cols": 40}
 W4A8 = {"name": "i", "kernel": "matmul_w4a8", "m": 100, "k": 64, "n": 96, "m_chunk": 64, "n_chunk": 64, "copies": 1}
+ATTENTION = {"name": "f", "kernel": "attention", "queries": 80, "kv": 100, "heads": 2, "head_dim": 32, "q_block": 64}
 TASKS: dict[str, list[dict[str, Any]]] = {
     "q4_0 in two blocks": [MATMUL],
     "q8_0 in slices": [{**MATMUL, "weight_type": "q8_0", "slices": True, "load_parts": 3}],
@@ -38,6 +39,13 @@ TASKS: dict[str, list[dict[str, Any]]] = {
     "whole numbers of another task": [
         {"name": "r", "kernel": "softmax", "rows": 100, "cols": 64, "output": "t"},
         {**W4A8, "input": "t"},
+    ],
+    "attention in one block of keys": [ATTENTION],
+    "attention in blocks": [{**ATTENTION, "kv_block": 32, "heads": 4, "kv_heads": 2}],
+    "attention in slices": [{**ATTENTION, "kv_block": 64, "slices": True, "depth": 1}],
+    "attention of another task": [
+        {"name": "r", "kernel": "rmsnorm", "rows": 160, "cols": 32, "output": "t"},
+        {**ATTENTION, "input": "t", "output": "t"},
     ],
     "one after the other": [
         {**MATMUL, "output": "t"},
@@ -85,10 +93,6 @@ def test_a_wrong_result_is_named(host_of: Callable[[str], Host]) -> None:
     [
         ({"name": "mine", "ops": [{"name": "a", "engine": "hvx", "duration_us": 1}]}, "task 'mine' has ops of its own"),
         ({"name": "r", "kernel": "copy", "element_bytes": 2, **ROWS}, "task 'r' has elements of 2 bytes"),
-        (
-            {"name": "f", "kernel": "attention", "queries": 64, "kv": 128, "heads": 1, "head_dim": 64},
-            "task 'f' has kernel attention, which has no C of its own",
-        ),
     ],
 )
 def test_what_has_no_numbers_is_refused(task: dict[str, Any], told: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 from compile.tiny import tiny
-from runtime.test_numbers import MATMUL, TASKS, W4A8, workload_of
+from runtime.test_numbers import MATMUL, ATTENTION, TASKS, W4A8, workload_of
 from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
@@ -167,7 +167,7 @@ def test_run_computes_on_an_emulated_hexagon(arch: str, tmp_path: Path, capsys: 
         find_emulator(), find_zig() if arch == "v79" else find_clang()
     except InvalidInputError as missing:
         pytest.skip(str(missing))
-    tasks = [*TASKS["q8_0 in slices"], *TASKS["rmsnorm"], *TASKS["gemv"], {**W4A8, "weight_type": "i8"}]
+    tasks = [*TASKS["q8_0 in slices"], *TASKS["rmsnorm"], *TASKS["gemv"], ATTENTION, {**W4A8, "weight_type": "i8"}]
     workload = workload_of(tasks)
     schedule = solve(workload, time_limit_s=0.05).schedule
     assert schedule is not None
