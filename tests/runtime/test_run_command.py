@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 from compile.tiny import tiny
-from runtime.test_numbers import MATMUL, ATTENTION, TASKS, W4A8, workload_of
+from runtime.test_numbers import ATTENTION, MATMUL, TASKS, W4A8, workload_of
 from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
