@@ -302,7 +302,7 @@ def _asked_before(
 
 def few_values(values: Ints) -> Ints:
     """Return the distinct values, or `WINDOW_LIMIT` of them evenly chosen: windows cost their square."""
-    distinct = np.unique(values)
+    distinct = np.array(sorted(set(values.tolist())), dtype=np.int64)
     if len(distinct) <= WINDOW_LIMIT:
         return distinct
     kept: Ints = distinct[np.linspace(0, len(distinct) - 1, WINDOW_LIMIT).astype(int)]
