@@ -117,7 +117,7 @@ def back_to_back(problem: Problem, found: Baselines) -> Decision | None:
     if any(b.resident or len({task_of[name] for name in b.ops}) > 1 for b in problem.buffers if not b.always):
         return None
     only = found.tasks[0]
-    if len(only.ops) == len(problem.ops) and len(only.part.buffers) == len(problem.buffers):
+    if len(only.ops) == len(problem.ops) and [b.name for b in only.part.buffers] == [b.name for b in problem.buffers]:
         return only.decision
     modes = [0] * len(problem.ops)
     units: list[tuple[tuple[int, ...], ...]] = [()] * len(problem.ops)
