@@ -61,8 +61,7 @@ Name = Annotated[str, Field(min_length=1), AfterValidator(printable)]
 class Frozen(BaseModel):
     """Base of all data here: frozen, and closed against unknown keys."""
 
-    # Most classes here are only fields of others: what validates them is built when one is made by itself.
-    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,), defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
 
 
 class Engine(Frozen):

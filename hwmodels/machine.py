@@ -53,7 +53,7 @@ class Machine(BaseModel):
     ``interference`` the speed that is left to an op of a class beside one of another (``scan beside matmul``).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     schema_: Literal["hexloom.machine/1"] = Field(alias="schema")
     name: str = Field(min_length=1)

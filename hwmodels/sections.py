@@ -17,7 +17,7 @@ Which = Literal["value", "low", "high"]
 Handover = Literal["spin", "futex"]
 Number = Annotated[int, Strict()] | Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
+_FROZEN = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
 def _number(value: object, unit: object) -> object:
