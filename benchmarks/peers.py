@@ -14,17 +14,22 @@ medians, the geometric mean of the ratios where one of the two has a proof (the 
 which rows are behind. ``--groups`` picks some, ``--quick`` ends in under 50 s.
 
 Once on two cores with other work on them, so only ratios count, 20 s a row, against PyJobShop: j30 11 of 13 proven
-against 7, ratio 0.61; j60 5 of 10 against 4, 1.16; both together 0.75; job shops 4 of 4 against 3, 0.82; own 18 of 18
-each, 0.36, at 128 ops 0.14 (0.07 to 0.27).
+against 7, ratio 0.61; j60 5 of 10 against 4, 1.16; both together 0.75; job shops 4 of 4 against 3, 0.82. All of these
+are from before the beam search left its 30 % of the time of bare problems to the solver; since then j60 once, 5 s a
+row: 5 of 10 against 4, 1.14. Own, best of three a row: 18 of 18 each, 0.31 (by CPU time 0.24), at 32 ops 0.56, at 64
+0.39, at 128 0.13; median 25 ms; behind is pairs_64_1, 1.8.
 
 Why rows are behind, and what was tried (by CPU time):
 
 - Small instances, with which PyJobShop is done in 50 ms and less (own of 32 ops, the easy half of j30 and j60, ft06):
   our time is not the search, but bounds, list schedules, a plan with its waits, two simulators, attribution and the
-  check in Python, 20 to 50 ms, and 10 ms to send a problem to the process that solves. Tried with gain: that process is
-  kept warm, the list schedule that is right most often comes first, few others are tried, overtaken solutions are not
-  looked at, no graph library. Solving in this process would save the 10 ms, but CP-SAT can hang or crash.
+  check in Python, 12 to 40 ms, and 10 ms to send a problem to the process that solves. Tried with gain: heads and tails
+  by columns, nothing planned twice (1.7 times together, at 32 and at 128 ops), that process is kept warm, the list
+  schedule that is right most often comes first, few others are tried, overtaken solutions are not looked at, no graph
+  library. Solving in this process would save the 10 ms, but CP-SAT can hang or crash.
 - pairs_64_1: its optimum lies 3 ticks above the bound of arithmetic, so two searches must prove it; a peer asks once.
+- j6037_1 (2.2 s against 1.2), j6042_2 (0.18 against 0.12): seen once. Why was not looked for; a guess is that our two
+  searches have one worker each, and a peer's only search two.
 - j6042_4, j309_6: some 0.3 s of plain search; after a quarter of a second a stronger one begins anew.
 - Tried with gain on j30 and j60: ops that exclude each other as sequences (j309_2 takes a twentieth of the time),
   strong propagation and dynamic precedences on sequences (j6037_7 a third; ft10 is proven), one worker and a second

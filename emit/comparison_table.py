@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from hexloom.emit.summary import short
+from hexloom.emit.figures import short
 from hexloom.emit.svg import clean
 from hexloom.emit.trace_table import columns
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from hexloom.emit.ctext import CText, braced, comment, unsigned
-from hexloom.emit.summary import short
+from hexloom.emit.figures import short
 from hexloom.hwmodels import format_bytes
 from hexloom.optimizer.kernels.ggml_layout import vtcm_bytes
 from hexloom.optimizer.tune.parameters import in_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hexloom.emit.summary import number, short
+from hexloom.emit.figures import number, short
 
 if TYPE_CHECKING:
     from hexloom.formulations.ticks import Moment

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from hexloom.emit.figures import short
 from hexloom.emit.html import Html, element, joined, table
 from hexloom.emit.report_sections import Times, bar, list_of, paragraph, share, signed
-from hexloom.emit.summary import short
 from hexloom.hwmodels import format_bytes
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexloom.emit.critical_path import WORDS
+from hexloom.emit.figures import short
 from hexloom.emit.html import Html, element, joined, table, text
 from hexloom.emit.memory_map import size
 from hexloom.emit.report_data import unit_of
-from hexloom.emit.summary import ADVICE, busy_fractions, short
+from hexloom.emit.summary import ADVICE, busy_fractions
 from hexloom.optimizer.bottleneck import in_words
 from hexloom.optimizer.contention import contention_of
 from hexloom.optimizer.footprint import least_footprint

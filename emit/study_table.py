@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from hexloom.emit.summary import ADVICE, short
+from hexloom.emit.figures import short
+from hexloom.emit.summary import ADVICE
 from hexloom.optimizer.study.report import GROUPS
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.text import Text
 
+from hexloom.emit.figures import number, short
 from hexloom.emit.lanes import View
 from hexloom.formulations.problem import slows
 from hexloom.hwmodels import format_bytes
@@ -33,17 +34,6 @@ ADVICE = {
     "pipeline": "pipeline each task; running them together gains little",
     "keep": "keep what exists: do not fuse these",
 }
-
-
-def number(value: Fraction) -> int | float:
-    """Return a JSON number: whole when it is whole."""
-    return int(value) if value.denominator == 1 else float(value)
-
-
-def short(value: Fraction) -> str:
-    """Return ``value`` with at most three decimals and a thousands separator: 0.6 stays 0.6."""
-    text = f"{float(value):,.3f}"
-    return text.rstrip("0").rstrip(".")
 
 
 def busy_fractions(schedule: Schedule, view: View | None = None) -> dict[str, float]:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexloom.formulations.bound import Bound
-from hexloom.formulations.heads_tails import Demand, Grid, HeadsTails, engine_demands, few_values, heads_and_tails
+from hexloom.formulations.heads_tails import (
+    MOST_NUMBERS,
+    Demand,
+    Grid,
+    HeadsTails,
+    engine_demands,
+    few_values,
+    heads_and_tails,
+)
 from hexloom.formulations.lifetimes import least_lives, scratchpad_time, scratchpad_turns
 
 if TYPE_CHECKING:
@@ -104,16 +112,20 @@ def _heads_tails(problem: Problem, demand: Demand, ht: HeadsTails, grid: Grid) -
     """Window bound: for heads >= a and tails >= b, makespan >= a + energy / units + b."""
     head = ht.head[demand.ops] + demand.lead
     tail = ht.tail[demand.ops] + demand.trail
+    order = np.argsort(-tail, kind="stable")
+    heads, tails = few_values(head), tail[order]
     best, parts = -1, (0, 0, 0)
-    for a in few_values(head):
-        late = head >= a
-        order = np.argsort(-tail[late], kind="stable")
-        tails = tail[late][order]
-        energy = np.cumsum(demand.energy[late][order])
-        values = a + (energy // demand.units if grid.shared else -(-energy // demand.units)) + tails
-        k = len(values) - 1 - int(values[::-1].argmax())
-        if int(values[k]) > best:
-            best, parts = int(values[k]), (int(a), grid.served(int(energy[k]), demand.units), int(tails[k]))
+    step = max(1, MOST_NUMBERS // len(order))
+    for some in (heads[at : at + step] for at in range(0, len(heads), step)):
+        late = head[order] >= some[:, None]
+        energy = np.cumsum(np.where(late, demand.energy[order], 0), axis=1)
+        work = energy // demand.units if grid.shared else -(-energy // demand.units)
+        values = np.where(late, some[:, None] + work + tails, -1)
+        if int(values.max()) > best:
+            row = int(values.max(axis=1).argmax())
+            k = values.shape[1] - 1 - int(values[row, ::-1].argmax())
+            best = int(values[row, k])
+            parts = int(some[row]), grid.served(int(energy[row, k]), demand.units), int(tails[k])
     what = "channel" if demand.kind == "channel" else "engine"
     head_text, load_text, tail_text = (problem.in_words(grid.ticks(part)) for part in parts)
     detail = f"{what} {demand.name}: head {head_text} + load {load_text} + tail {tail_text}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from math import lcm
 from typing import TYPE_CHECKING, Literal
 
@@ -21,8 +20,6 @@ from hexloom.formulations.problem import slows
 from hexloom.formulations.ticks import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hexloom.formulations.problem import Engine, Mode, Problem, Rule
 
 Ints = npt.NDArray[np.int64]
@@ -30,8 +27,13 @@ Ints = npt.NDArray[np.int64]
 DENSE_LIMIT = 4096
 """Above this many ops only paths are followed: the closure of the precedence takes n^2 numbers."""
 
-FAR = np.int64(2**62)
+BATCH_OPS = 64
+"""Groups of connected ops are looked at together while they have no more ops than that."""
 
+MOST_NUMBERS = 2**20
+"""So many distances are looked at at once."""
+
+FAR = np.int64(2**62)
 
 FINEST = 2**10
 """Where ops slow each other, parts of a tick are so small if the numbers stay exact."""
@@ -111,54 +113,61 @@ Part = tuple[int, int, int]
 
 def engine_demands(problem: Problem, grid: Grid) -> list[Demand]:
     """Return what each engine, and where they are shared each channel, must serve: what no mode of an op avoids."""
+    engines = {engine.name: engine for engine in problem.engines}
+    # Tiles of a stage share their modes: each is asked once.
+    modes = {id(mode): mode for op in problem.ops for mode in op.modes}
     found: list[Demand] = []
-    for engine in problem.engines:
-        rows = _rows(problem, partial(_on_engine, engine=engine, grid=grid))
-        if rows:
-            found.append(Demand(engine.name, engine.kind, engine.units, *rows))
-    for channel in problem.channels if grid.shared else ():
-        rows = _rows(problem, partial(_on_channel, channel=channel.name, grid=grid))
-        if rows:
-            found.append(Demand(channel.name, "channel", channel.capacity, *rows))
+    rows = _rows(problem, {key: _on_engines(mode, engines, grid) for key, mode in modes.items()})
+    found += [Demand(e.name, e.kind, e.units, *_columns(rows[e.name])) for e in problem.engines if e.name in rows]
+    if grid.shared:
+        rows = _rows(problem, {key: _on_channels(mode, grid) for key, mode in modes.items()})
+        found += [
+            Demand(c.name, "channel", c.capacity, *_columns(rows[c.name])) for c in problem.channels if c.name in rows
+        ]
     return found
 
 
-def _rows(problem: Problem, ask: Callable[[Mode], Part]) -> tuple[Ints, Ints, Ints, Ints] | None:
-    rows = []
-    # Tiles of a stage share their modes: each is asked once.
-    known = {id(mode): mode for op in problem.ops for mode in op.modes}
-    asked = {key: ask(mode) for key, mode in known.items()}
+def _rows(problem: Problem, asked: dict[int, dict[str, Part]]) -> dict[str, list[tuple[int, int, int, int]]]:
+    """Return by name who asks for what in all of its modes: the op, and the least of each part."""
+    rows: dict[str, list[tuple[int, int, int, int]]] = {}
     for i, op in enumerate(problem.ops):
-        parts = [asked[id(mode)] for mode in op.modes]
-        energy = min(p[0] for p in parts)
-        if energy > 0:
-            rows.append((i, energy, min(p[1] for p in parts), min(p[2] for p in parts)))
-    if not rows:
-        return None
-    ops, energies, lead, trail = (np.array(c, dtype=np.int64) for c in zip(*rows, strict=True))
-    return ops, energies, lead, trail
+        first, *others = (asked[id(mode)] for mode in op.modes)
+        for name, part in first.items():
+            if all(name in other for other in others):
+                least = tuple(map(min, part, *(other[name] for other in others))) if others else part
+                rows.setdefault(name, []).append((i, *least))
+    return rows
 
 
-def _on_engine(mode: Mode, engine: Engine, grid: Grid) -> Part:
-    """Return what a mode asks of an engine; a share is held for the whole life of the op."""
+def _columns(rows: list[tuple[int, int, int, int]]) -> tuple[Ints, Ints, Ints, Ints]:
+    ops, energy, lead, trail = np.array(rows, dtype=np.int64).T.copy()
+    return ops, energy, lead, trail
+
+
+def _on_engines(mode: Mode, engines: dict[str, Engine], grid: Grid) -> dict[str, Part]:
+    """Return what a mode asks of engines, by name; a share is held for the whole life of the op."""
     dma = mode.dma
+    found: dict[str, Part] = {}
     for use in mode.uses:
-        if use.engine == engine.name and use.ticks > 0:
-            if engine.kind == "share":
-                return use.units * grid.duration(mode), 0, 0
-            held, rest = grid.work(mode, use.ticks), grid.work(mode, mode.latency_ticks - use.ticks)
-            if dma is None:
-                return use.units * (mode.overhead_ticks * grid.scale + held), 0, rest
-            return use.units * held, dma.issue_ticks * grid.scale, rest + dma.poll_ticks * grid.scale
-    if dma is not None and dma.owner_engine == engine.name:
-        return (dma.issue_ticks + dma.poll_ticks) * grid.scale, 0, 0
-    return 0, 0, 0
+        if use.ticks == 0 or use.engine in found:
+            continue
+        if engines[use.engine].kind == "share":
+            found[use.engine] = use.units * grid.duration(mode), 0, 0
+            continue
+        held, rest = grid.work(mode, use.ticks), grid.work(mode, mode.latency_ticks - use.ticks)
+        if dma is None:
+            found[use.engine] = use.units * (mode.overhead_ticks * grid.scale + held), 0, rest
+        else:
+            found[use.engine] = use.units * held, dma.issue_ticks * grid.scale, rest + dma.poll_ticks * grid.scale
+    if dma is not None:
+        found.setdefault(dma.owner_engine, ((dma.issue_ticks + dma.poll_ticks) * grid.scale, 0, 0))
+    return {name: part for name, part in found.items() if part[0] > 0}
 
 
-def _on_channel(mode: Mode, channel: str, grid: Grid) -> Part:
-    rate = next((pull.rate for pull in mode.pulls if pull.channel == channel), 0)
+def _on_channels(mode: Mode, grid: Grid) -> dict[str, Part]:
     before, behind = (mode.overhead_ticks, 0) if mode.dma is None else (mode.dma.issue_ticks, mode.dma.poll_ticks)
-    return rate * mode.latency_ticks * grid.scale, before * grid.scale, behind * grid.scale
+    work = mode.latency_ticks * grid.scale
+    return {p.channel: (p.rate * work, before * grid.scale, behind * grid.scale) for p in mode.pulls if p.rate * work}
 
 
 @dataclass(frozen=True)
@@ -182,19 +191,31 @@ def heads_and_tails(problem: Problem, demands: list[Demand], grid: Grid) -> Head
     duration = np.array([min(grid.duration(m) for m in op.modes) for op in problem.ops], dtype=np.int64)
     head = np.full(n, problem.entry_ticks * grid.scale, dtype=np.int64)
     tail = np.zeros(n, dtype=np.int64)
+    batches = _batches(problem.components)
     group = np.zeros(n, dtype=np.int64)
-    for k, ops in enumerate(problem.components):
-        group[list(ops)] = k
-    parts = _by_group(demands, group, len(problem.components))
-    for ops, mine in zip(problem.components, parts, strict=True):
-        mirrored = [replace(d, lead=d.trail, trail=d.lead) for d in mine]
+    for k, ops in enumerate(batches):
+        group[ops] = k
+    for ops, mine in zip(batches, _by_group(demands, group, len(batches)), strict=True):
         _heads(ops, problem.predecessors, duration, mine, head, grid)
+        mirrored = [replace(d, lead=d.trail, trail=d.lead) for d in mine]
         _heads(ops[::-1], problem.successors, duration, mirrored, tail, grid)
     return HeadsTails(head, duration, tail)
 
 
+def _batches(components: tuple[tuple[int, ...], ...]) -> list[list[int]]:
+    """Return all ops in topological order, cut between components: each batch costs calls, and its square."""
+    found: list[list[int]] = [[]]
+    for ops in components:
+        if found[-1] and len(found[-1]) + len(ops) > BATCH_OPS:
+            found.append([])
+        found[-1] += ops
+    return found
+
+
 def _by_group(demands: list[Demand], group: Ints, groups: int) -> list[list[Demand]]:
     """Return for each group of ops what they ask: what is not connected is neither before nor behind."""
+    if groups == 1:
+        return [demands]
     found: list[list[Demand]] = [[] for _ in range(groups)]
     for d in demands:
         of = group[d.ops]
@@ -207,52 +228,81 @@ def _by_group(demands: list[Demand], group: Ints, groups: int) -> list[list[Dema
 
 
 def _heads(
-    order: tuple[int, ...],
+    order: list[int],
     before: tuple[tuple[int, ...], ...],
     duration: Ints,
     demands: list[Demand],
     head: Ints,
     grid: Grid,
 ) -> None:
-    """Raise ``head`` of the ops in ``order``: by paths, and by what their ancestors ask of one engine."""
-    n = len(order)
-    if n > DENSE_LIMIT:
-        for i in order:
-            for p in before[i]:
-                head[i] = max(head[i], head[p] + duration[p])
-        return
+    """Raise ``head`` of the ops in ``order``: by paths, and by what their ancestors ask of one engine.
+
+    An op starts after the first of its ancestors on an engine has reached it, then all their work there, and what at
+    least follows the work of one of them.
+    """
     place = {i: k for k, i in enumerate(order)}
-    # All demands one behind the other: of each op all are summed up at once, which is what most of the time goes to.
-    ops, energies, lead, trail = (
-        np.concatenate([getattr(d, name) for d in demands]) if demands else np.zeros(0, dtype=np.int64)
-        for name in ("ops", "energy", "lead", "trail")
-    )
-    first_of = np.cumsum([0, *(len(d.ops) for d in demands)])[:-1]
-    columns = np.array([place[int(i)] for i in ops], dtype=np.int64)
-    # after[k, a]: longest path from the end of ancestor a to the start of op k; -1 where a is no ancestor of k.
-    after = np.full((n, n), -1, dtype=np.int64)
-    for k, i in enumerate(order):
+    parents = [[place[p] for p in before[i]] for i in order]
+    lasts: list[int] = duration[order].tolist()
+    starts: list[int] = head[order].tolist()
+    busy: list[list[int]] = []
+    behind: list[list[int]] = []
+    leads: list[list[tuple[int, int]]] = [[] for _ in order]
+    if len(order) <= DENSE_LIMIT and demands:
+        busy, behind = _asked_before(place, parents, lasts, demands, grid)
+        for d, demand in enumerate(demands):
+            for i, lead in zip(demand.ops.tolist(), demand.lead.tolist(), strict=True):
+                leads[place[i]].append((d, lead))
+    # reached[k][d]: when work on engine d begins at the earliest, of op k and its ancestors.
+    reached: list[list[int]] = []
+    for k, mine in enumerate(parents):
+        start = max((starts[p] + lasts[p] for p in mine), default=starts[k])
+        first = [int(FAR)] * len(demands)
+        for p in mine if busy else ():
+            first = list(map(min, first, reached[p]))
+        if mine and busy:
+            for at, work, rest in zip(first, busy[k], behind[k], strict=True):
+                if work and at + work + rest > start:
+                    start = at + work + rest
+        starts[k] = start = max(start, starts[k])
+        for d, lead in leads[k]:
+            first[d] = min(first[d], start + lead)
+        reached.append(first)
+    head[order] = starts
+
+
+def _asked_before(
+    place: dict[int, int], parents: list[list[int]], lasts: list[int], demands: list[Demand], grid: Grid
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return per op and engine how long it serves the op's ancestors, and the least time from that to the op."""
+    n = len(parents)
+    # after[k, a]: longest path from the end of ancestor a to the start of op k; below 0 where a is no ancestor of k.
+    after = np.full((n, n), -FAR, dtype=np.int64)
+    for k, mine in enumerate(parents):
         row = after[k]
-        for p in before[i]:
-            head[i] = max(head[i], head[p] + duration[p])
-            through = after[place[p]]
-            np.maximum(row, np.where(through >= 0, through + duration[p], -1), out=row)
-            row[place[p]] = max(row[place[p]], 0)
-        if len(before[i]) == 0 or len(demands) == 0:
-            continue
-        reach = row[columns]
-        mine = reach >= 0
-        energy = np.add.reduceat(np.where(mine, energies, 0), first_of)
-        first = np.minimum.reduceat(np.where(mine, head[ops] + lead, FAR), first_of)
-        last = np.minimum.reduceat(np.where(mine, reach + trail, FAR), first_of)
-        for d in np.flatnonzero(energy).tolist():
-            busy = grid.served(int(energy[d]), demands[d].units)
-            head[i] = max(head[i], int(first[d]) + busy + int(last[d]))
+        for p in mine:
+            np.maximum(row, after[p] + lasts[p], out=row)
+            if row[p] < 0:
+                row[p] = 0
+    # All demands one behind the other: of each op all are summed up at once, which is what most of the time goes to.
+    ops, energy, trail = (np.concatenate([getattr(d, name) for d in demands]) for name in ("ops", "energy", "trail"))
+    first_of = np.cumsum([0, *(len(d.ops) for d in demands)])[:-1]
+    columns = np.array([place[i] for i in ops.tolist()], dtype=np.int64)
+    units = np.array([d.units for d in demands], dtype=np.int64)
+    busy: list[list[int]] = []
+    behind: list[list[int]] = []
+    step = max(1, MOST_NUMBERS // len(columns))
+    for at in range(0, n, step):
+        reach = after[at : at + step, columns]
+        before = reach >= 0
+        work = np.add.reduceat(np.where(before, energy, 0), first_of, axis=1)
+        busy += (work // units if grid.shared else -(-work // units)).tolist()
+        behind += np.minimum.reduceat(np.where(before, reach + trail, FAR), first_of, axis=1).tolist()
+    return busy, behind
 
 
 def few_values(values: Ints) -> Ints:
     """Return the distinct values, or `WINDOW_LIMIT` of them evenly chosen: windows cost their square."""
-    distinct = np.unique(values)
+    distinct = np.array(sorted(set(values.tolist())), dtype=np.int64)
     if len(distinct) <= WINDOW_LIMIT:
         return distinct
     kept: Ints = distinct[np.linspace(0, len(distinct) - 1, WINDOW_LIMIT).astype(int)]

@@ -55,12 +55,21 @@ RANDOM_STARTS = 400
 
 @dataclass(frozen=True)
 class Found:
-    """The best decision so far, its makespan in ticks, and how many decisions were simulated."""
+    """The best decision so far with its simulated times, and how many decisions were simulated."""
 
-    decision: Decision | None
-    ticks: float
+    best: tuple[Decision, Simulated] | None
     evaluations: int
     proven_infeasible: bool = False
+
+    @property
+    def decision(self) -> Decision | None:
+        """The best decision."""
+        return None if self.best is None else self.best[0]
+
+    @property
+    def ticks(self) -> float:
+        """Its makespan; 0 where there is none."""
+        return 0 if self.best is None else self.best[1].makespan
 
 
 @dataclass(frozen=True)
@@ -111,7 +120,7 @@ class LocalSearch:
         self.on_progress = on_progress
         self.enough_gap = enough_gap
         self.speeds = speeds
-        self._best: tuple[Decision, float] | None = None
+        self._best: tuple[Decision, Simulated] | None = None
         self.evaluations = 0
         self._headroom = 0
         self._transfer_stages = transfer_stages(problem)
@@ -148,21 +157,20 @@ class LocalSearch:
                 self._climb(self._unblock(self._defer(start)))
         except KeyboardInterrupt:
             self.limit.interrupted = True
-        if self._best is None:
-            return Found(None, 0, self.evaluations, infeasible)
-        return Found(*self._best, self.evaluations)
+        return Found(self._best, self.evaluations, self._best is None and infeasible)
 
     @property
     def _proven(self) -> bool:
         if self._best is None:
             return False
-        return self._best[1] - self.bounds.best.ticks <= self.enough_gap * self._best[1]
+        makespan = self._best[1].makespan
+        return makespan - self.bounds.best.ticks <= self.enough_gap * makespan
 
     def _offer(self, decision: Decision) -> Simulated:
         simulated = self.evaluate(self.problem, decision)
         self.evaluations += 1
-        if not simulated.late and (self._best is None or simulated.makespan < self._best[1]):
-            self._best = decision, simulated.makespan
+        if not simulated.late and (self._best is None or simulated.makespan < self._best[1].makespan):
+            self._best = decision, simulated
             if self.on_progress is not None:
                 self.on_progress(simulated.makespan, float(self.bounds.best.ticks))
         return simulated

@@ -188,7 +188,7 @@ def _search(
     limit = Limit(seconds * share, deterministic=twice or seed is not None)
     local = LocalSearch(problem, bounds, evaluate, limit, seed or 0, on_progress, enough_gap)
     found = local.run(incumbents, not_yet, climb=not twice)
-    best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
+    best = found.best
     lower = local.bounds.best.ticks
     proven = _met(best, lower, enough_gap)
     left = seconds * (1 - share) if seed is not None else seconds - (time.monotonic() - started)

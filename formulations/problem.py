@@ -399,6 +399,8 @@ class Problem(Frozen):
         they access is left out: the edges say what follows from it.
         """
         kept = sorted(self.op_index[op] for op in keep)
+        if len(kept) == len(self.ops) and not (self.entry_ticks or self.accesses or self.buffers):
+            return self.model_copy(update={"name": name or self.name})  # with what is remembered
         return Problem(
             name=name or self.name,
             tick_us=self.tick_us,

@@ -182,8 +182,7 @@ def _of_many(
         problem, bounds, evaluate, limit, seed or 0, on_progress, enough_gap, speeds=Speeds(problem, rule)
     )
     found = local.run(incumbents)
-    best = None if found.decision is None else (found.decision, evaluate(problem, found.decision))
-    return Found(best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
+    return Found(found.best, 0, found.evaluations, False, limit.interrupted, no_order=found.proven_infeasible)
 
 
 def _rigid(

@@ -18,6 +18,8 @@ PATTERN = r"^-?[0-9]{1,200}/[1-9][0-9]{0,199}$"
 
 def whole(time: Any) -> Any:
     """Return ``time`` as an int where it is a fraction that is one."""
+    if type(time) is int:  # nearly all are, and to ask whether it is a fraction takes long
+        return time
     return int(time) if isinstance(time, Fraction) and time.denominator == 1 else time
 
 

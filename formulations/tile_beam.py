@@ -62,10 +62,12 @@ class _Node:
 def has_lines(problem: Problem) -> bool:
     """Whether stages are few and tiles many, and the counters know all that is asked of them.
 
-    That is one scratchpad with whole buffers, and ops that take time.
+    That is one scratchpad with whole buffers, and ops that take time. Ops without labels are no tiles: nothing says
+    their order, and the search would only follow the one in which they are written.
     """
     lines = {(op.task, op.stage) for op in problem.ops}
-    if len(lines) > MOST_LINES or len(problem.ops) < LEAST_TILES * len(lines) or problem.pools or problem.wholes:
+    tiles = {(op.task, op.stage, op.tile) for op in problem.ops}
+    if len(lines) > MOST_LINES or len(tiles) < LEAST_TILES * len(lines) or problem.pools or problem.wholes:
         return False
     return all(op.modes[m].latency_ticks > 0 for op, m in zip(problem.ops, problem.fastest_modes, strict=True))
 

@@ -125,8 +125,9 @@ def solve_command(
     """Find a schedule, prove how far it can be from the best, check it, and write it."""
     from rich.console import Console
 
+    from hexloom.emit.figures import short
     from hexloom.emit.robustness_table import robustness_numbers, robustness_table, robustness_texts
-    from hexloom.emit.summary import result_numbers, short, summary
+    from hexloom.emit.summary import result_numbers, summary
     from hexloom.emit.what_if_table import what_if_table
     from hexloom.formulations.problem import Problem
     from hexloom.inputs import load_work
@@ -293,7 +294,7 @@ def _check_pipeline(source: Path, data: Any, limit_s: float, as_json: bool) -> i
 
 def _on_trust(schedule: Schedule) -> list[str]:
     """Return the claims of the file that only a search can prove; the checker holds no solver."""
-    from hexloom.emit.summary import short
+    from hexloom.emit.figures import short
 
     unit = schedule.unit
     claims = []

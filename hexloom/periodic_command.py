@@ -7,11 +7,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from hexloom.emit.figures import short
 from hexloom.emit.files import remove_tables, table_texts, write_texts
 from hexloom.emit.gantt import gantt_svg
 from hexloom.emit.periodic_summary import periodic_numbers, periodic_summary
 from hexloom.emit.report import periodic_report_html
-from hexloom.emit.summary import short
 from hexloom.emit.timeline import timeline_json
 from hexloom.optimizer.errors import InvalidInputError, PlanError
 from hexloom.optimizer.periodic.check import check_periodic_schedule

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from hexloom.emit.figures import short
 from hexloom.emit.files import write_texts
 from hexloom.emit.study_svg import study_svg
 from hexloom.emit.study_table import study_table
-from hexloom.emit.summary import short
 from hexloom.formulations.problem import Problem
 from hexloom.inputs import load_work
 from hexloom.optimizer.errors import InvalidInputError, NoPlanError

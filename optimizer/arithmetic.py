@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -28,10 +27,16 @@ if TYPE_CHECKING:
 PATHS_ONLY = 4096
 """Above so many ops heads and tails follow paths alone: distances between all pairs are too many."""
 
+TOGETHER = 64
+"""Parts that nothing connects are looked at together up to so many ops."""
+
 LARGEST, PARTS = 2**61, 2**10
 """Units times time stay below the one; the other is the power of two of the parts of a tick."""
 
 Column = npt.NDArray[np.int64]
+
+Asked = dict[str, tuple[int, int, int]]
+"""What a mode asks of engines or channels: the amount, and the time before and behind it."""
 
 
 @dataclass(frozen=True)
@@ -103,31 +108,38 @@ class Measure:
 
 def all_work(problem: Problem, measure: Measure) -> list[Work]:
     """Return the work on every engine (and channel, where they are shared), over the modes of each op the least."""
-    asks: list[tuple[str, int, bool, Callable[[Mode], tuple[int, int, int]]]] = [
-        (engine.name, engine.units, engine.kind == "pipe", partial(_ask, engine=engine, measure=measure))
-        for engine in problem.engines
-    ]
+    kinds = {engine.name: engine for engine in problem.engines}
+
+    def engines(mode: Mode) -> Asked:
+        owner = set() if mode.dma is None else {mode.dma.owner_engine}
+        return {name: _ask(mode, kinds[name], measure) for name in {use.engine for use in mode.uses} | owner}
+
+    def channels(mode: Mode) -> Asked:
+        return {pull.channel: _bytes(mode, pull.channel, measure.fine) for pull in mode.pulls}
+
+    found = _least(problem, [(e.name, e.units, e.kind == "pipe") for e in problem.engines], engines)
     if measure.slowed:
-        asks += [
-            (channel.name, channel.capacity, False, partial(_bytes, channel=channel.name, fine=measure.fine))
-            for channel in problem.channels
-        ]
-    found = []
-    for name, units, pipe, ask in asks:
-        columns: list[tuple[int, int, int, int]] = []
-        answers: dict[int, tuple[int, int, int]] = {}
-        for i, op in enumerate(problem.ops):
-            for mode in op.modes:
-                if id(mode) not in answers:
-                    answers[id(mode)] = ask(mode)
-            ways = [answers[id(mode)] for mode in op.modes]
-            least = min(way[0] for way in ways)
-            if least:
-                columns.append((i, least, min(way[1] for way in ways), min(way[2] for way in ways)))
-        if columns:
-            ops, amount, before, behind = (np.array(c, dtype=np.int64) for c in zip(*columns, strict=True))
-            found.append(Work(name, units, pipe, ops, amount, before, behind))
+        found += _least(problem, [(c.name, c.capacity, False) for c in problem.channels], channels)
     return found
+
+
+def _least(problem: Problem, places: Sequence[tuple[str, int, bool]], ask: Callable[[Mode], Asked]) -> list[Work]:
+    """Return who asks for what of each place, whatever its mode."""
+    answers: dict[int, Asked] = {}
+    columns: dict[str, list[tuple[int, int, int, int]]] = defaultdict(list)
+    for i, op in enumerate(problem.ops):
+        for mode in op.modes:
+            if id(mode) not in answers:
+                answers[id(mode)] = {name: answer for name, answer in ask(mode).items() if answer[0]}
+        ways = [answers[id(mode)] for mode in op.modes]
+        for name in ways[0].keys() if len(ways) == 1 else set.intersection(*map(set, ways)):
+            amount, before, behind = (min(way[name][part] for way in ways) for part in range(3))
+            columns[name].append((i, amount, before, behind))
+    return [
+        Work(name, units, pipe, *np.array(columns[name], dtype=np.int64).T)
+        for name, units, pipe in places
+        if name in columns
+    ]
 
 
 def _ask(mode: Mode, engine: Engine, measure: Measure) -> tuple[int, int, int]:
@@ -162,63 +174,71 @@ def windows(problem: Problem, rule: Rule = "none") -> Windows:
 
 def _windows(problem: Problem, measure: Measure, work: Sequence[Work]) -> Windows:
     """Return heads and tails: the longest path, and the work of all ancestors (descendants) on each engine."""
-    n = len(problem.ops)
-    shortest = np.array([min(measure.shortest(m) for m in op.modes) for op in problem.ops], dtype=np.int64)
-    head, tail = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    rows: list[list[tuple[Work, int]]] = [[] for _ in range(n)]
-    for one in work:
-        for k, i in enumerate(one.ops):
-            rows[i].append((one, k))
-    # Ancestors are connected with their op, so groups of connected ops are looked at one by one.
-    for group in problem.components:
-        of: dict[str, tuple[Work, list[int]]] = {}
-        for i in group:
-            for one, k in rows[i]:
-                of.setdefault(one.engine, (one, []))[1].append(k)
-        mine = [one.part(k) for one, k in of.values()]
-        _earliest(group, problem.predecessors, shortest, [(w, w.before, w.behind) for w in mine], measure, head)
-        _earliest(group[::-1], problem.successors, shortest, [(w, w.behind, w.before) for w in mine], measure, tail)
+    shortest = [min(measure.shortest(m) for m in op.modes) for op in problem.ops]
+    head, tail = [0] * len(shortest), [0] * len(shortest)
+    # Ancestors are connected with their op, so all is looked at in parts that nothing connects.
+    part: list[int] = []
+    for k, group in enumerate(problem.components, start=1):
+        part += group
+        if k < len(problem.components) and len(part) + len(problem.components[k]) <= TOGETHER:
+            continue
+        inside = set(part)
+        mine = [(one, [k for k, i in enumerate(one.ops.tolist()) if i in inside]) for one in work]
+        asked = [one.part(rows) for one, rows in mine if rows]
+        ahead = [(one, one.before, one.behind) for one in asked]
+        _earliest(part, problem.predecessors, shortest, ahead, measure, head)
+        back = [(one, one.behind, one.before) for one in asked]
+        _earliest(part[::-1], problem.successors, shortest, back, measure, tail)
+        part = []
     # The entry delays every op; it comes after the last op of none.
-    return Windows(head + problem.entry_ticks * measure.fine, shortest, tail)
+    columns = (np.array(column, dtype=np.int64) for column in (head, shortest, tail))
+    first, length, last = columns
+    return Windows(first + problem.entry_ticks * measure.fine, length, last)
 
 
 def _earliest(
     order: Sequence[int],
     behind: Sequence[Sequence[int]],
-    shortest: Column,
+    shortest: Sequence[int],
     work: Sequence[tuple[Work, Column, Column]],
     measure: Measure,
-    earliest: Column,
+    earliest: list[int],
 ) -> None:
-    """Fill in ``earliest`` for the ops in ``order``."""
+    """Fill in ``earliest`` for the ops in ``order``: by paths, and by the ancestors that one engine must serve."""
     n = len(order)
-    if n > PATHS_ONLY:
+    if n > PATHS_ONLY or not work:
         for i in order:
             earliest[i] = max((earliest[p] + shortest[p] for p in behind[i]), default=0)
         return
     at = {i: k for k, i in enumerate(order)}
-    local = [np.array([at[int(i)] for i in one.ops]) for one, _, _ in work]
-    # What each engine is asked by each op, to see at once which ones the ancestors of an op ask at all.
-    asked = np.zeros((len(work), n), dtype=np.int64)
-    for row, (one, _, _), mine in zip(asked, work, local, strict=True):
-        row[mine] = one.amount
-    never = -(2**60)
-    # away[k][a]: the longest way from the result of the a-th to the start of the k-th.
+    never = -(2**62)
+    # away[a, k]: the longest way from the result of the a-th to the start of the k-th, far below 0 where there is none.
     away = np.full((n, n), never, dtype=np.int64)
     for k, i in enumerate(order):
-        if not behind[i]:
-            continue
         for p in behind[i]:
-            away[k] = np.maximum(away[k], away[at[p]] + shortest[p])
-            away[k, at[p]] = max(away[k, at[p]], 0)
-        earliest[i] = max(earliest[p] + shortest[p] for p in behind[i])
-        amounts = asked @ (away[k] >= 0)
-        for w in np.flatnonzero(amounts).tolist():
-            (one, lead, trail), mine = work[w], local[w]
-            inside = away[k][mine] >= 0
-            first = (earliest[one.ops] + lead)[inside].min()
-            last = (away[k][mine] + trail)[inside].min()
-            earliest[i] = max(earliest[i], first + measure.quotient(int(amounts[w]), one.units) + last)
+            ways = away[:, at[p]] + shortest[p]
+            ways[at[p]] = 0
+            away[:, k] = np.maximum(away[:, k], ways)
+    engines = []
+    for one, lead, trail in work:
+        rows = [at[i] for i in one.ops.tolist()]
+        comes = away[rows]
+        amounts = one.amount @ (comes >= 0)
+        last = np.where(comes >= 0, comes + trail[:, None], 2**62).min(axis=0)
+        leads = dict(zip(rows, lead.tolist(), strict=True))
+        engines.append((one.units, amounts.tolist(), last.tolist(), leads))
+    # For each engine: when it is first reached by an op or one of its ancestors.
+    reached: list[list[int]] = [[2**62] * n for _ in work]
+    for k, i in enumerate(order):
+        if behind[i]:
+            earliest[i] = max(earliest[p] + shortest[p] for p in behind[i])
+        for (units, amounts, last, _), first in zip(engines, reached, strict=True):
+            if amounts[k]:
+                first[k] = min(first[at[p]] for p in behind[i])
+                earliest[i] = max(earliest[i], first[k] + measure.quotient(amounts[k], units) + last[k])
+        for (_, _, _, leads), first in zip(engines, reached, strict=True):
+            if k in leads:
+                first[k] = min(first[k], earliest[i] + leads[k])
 
 
 def check_arithmetic(problem: Problem, rows: Sequence[BoundRow], rule: Rule = "none") -> list[str]:
@@ -381,7 +401,7 @@ def _windowed(one: Work, window: Windows, measure: Measure) -> Iterator[int]:
     """For every pair (a, b): a, the work of the ops that cannot begin before a nor end later than b before, b."""
     head, tail = window.head[one.ops] + one.before, window.tail[one.ops] + one.behind
     descending = np.argsort(-tail, kind="stable")
-    for a in np.unique(head):
+    for a in sorted(set(head.tolist())):  # not np.unique, which loads masked arrays: a tenth of a check
         inside = descending[head[descending] >= a]
         total = np.cumsum(one.amount[inside])
         work = total // one.units if measure.slowed else -(-total // one.units)

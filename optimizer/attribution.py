@@ -44,6 +44,9 @@ def attribute(
         return None
     alone: Moment = 0
     for task in found.tasks:
+        if len(task.ops) == len(problem.ops):
+            alone += timeline.makespan - problem.entry_ticks
+            continue
         names = frozenset(problem.ops[i].name for i in task.ops)
         part, partial = restrict(problem, decision, names, task.task)
         alone += simulate(part, make_plan(part, partial), rule).makespan

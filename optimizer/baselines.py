@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskAlone:
-    """One task alone, without its entry: with today's loop, and one stage at a time; None when it does not fit."""
+    """One task alone, ``part`` of the problem without its entry: with today's loop, and one stage at a time.
+
+    None where the loop does not fit.
+    """
 
     task: str
     entry: int
@@ -28,6 +31,7 @@ class TaskAlone:
     staged_ticks: Moment
     decision: Decision | None
     ops: tuple[int, ...]
+    part: Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def baselines(
                 decision = None
         if loop.one_stage_at_a_time:
             ticks = staged
-        alone.append(TaskAlone(loop.task, loop.entry_ticks, ticks, staged, decision, ops))
+        alone.append(TaskAlone(loop.task, loop.entry_ticks, ticks, staged, decision, ops, part))
     return Baselines(tuple(alone))
 
 
@@ -112,6 +116,9 @@ def back_to_back(problem: Problem, found: Baselines) -> Decision | None:
     task_of = {problem.ops[i].name: k for k, task in enumerate(found.tasks) for i in task.ops}
     if any(b.resident or len({task_of[name] for name in b.ops}) > 1 for b in problem.buffers if not b.always):
         return None
+    only = found.tasks[0]
+    if len(only.ops) == len(problem.ops) and [b.name for b in only.part.buffers] == [b.name for b in problem.buffers]:
+        return only.decision
     modes = [0] * len(problem.ops)
     units: list[tuple[tuple[int, ...], ...]] = [()] * len(problem.ops)
     actions: list[int] = []
@@ -121,10 +128,8 @@ def back_to_back(problem: Problem, found: Baselines) -> Decision | None:
     for task in found.tasks:
         if task.decision is None:
             return None
-        names = frozenset(problem.ops[i].name for i in task.ops)
-        kept = [i for i, op in enumerate(problem.ops) if op.name in names]
-        part = problem.restricted(names)
-        for buffer, at in zip(part.buffers, task.decision.offsets, strict=True):
+        kept = sorted(task.ops)
+        for buffer, at in zip(task.part.buffers, task.decision.offsets, strict=True):
             if offsets.setdefault(buffer.name, at) != at:
                 return None
         for new, old in enumerate(kept):

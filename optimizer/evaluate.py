@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from hexloom.formulations.decision import Decision, Evaluate, Simulated
+from hexloom.formulations.problem import slows
 from hexloom.optimizer.check import check_plan
 from hexloom.optimizer.errors import PlanError
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.sharing import Sharing
-from hexloom.optimizer.simulate import simulate_fast
+from hexloom.optimizer.simulate import simulate, simulate_fast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hexloom.formulations.problem import Problem, Rule
+    from hexloom.optimizer.plan import Plan
+    from hexloom.optimizer.simulate import ExactTimeline, Timeline
+
+    Run = tuple[Plan, Timeline[float]]
 
 LATE = 1e-9
 """What a deadline may be missed by in floating point."""
@@ -20,18 +27,24 @@ LATE = 1e-9
 
 def evaluator(rule: Rule) -> Evaluate:
     """Return the simulator under ``rule``: in floats where ops are slowed, else in whole ticks."""
+    run = _runner(rule)
+    return lambda problem, decision: run(problem, decision)[0]
+
+
+def _runner(rule: Rule) -> Callable[[Problem, Decision], tuple[Simulated, Run]]:
     known: dict[int, tuple[Problem, Sharing]] = {}
 
-    def judge(problem: Problem, decision: Decision) -> Simulated:
+    def judge(problem: Problem, decision: Decision) -> tuple[Simulated, Run]:
         if id(problem) not in known:
             known[id(problem)] = problem, Sharing(problem, rule, exact=False)
-        timeline = simulate_fast(problem, make_plan(problem, decision), known[id(problem)][1])
+        plan = make_plan(problem, decision)
+        timeline = simulate_fast(problem, plan, known[id(problem)][1])
         times = [timeline.times[op.name] for op in problem.ops]
         late = any(
             op.deadline_ticks is not None and t.observed > op.deadline_ticks * (1 + LATE)
             for op, t in zip(problem.ops, times, strict=True)
         )
-        return Simulated(
+        simulated = Simulated(
             timeline.makespan,
             tuple(t.start for t in times),
             tuple(t.transfer_start for t in times),
@@ -39,6 +52,7 @@ def evaluator(rule: Rule) -> Evaluate:
             tuple(t.observed for t in times),
             late,
         )
+        return simulated, (plan, timeline)
 
     return judge
 
@@ -77,21 +91,30 @@ class Kept:
         self._rule = rule
         self._known = known
         self._best: tuple[Decision, Simulated] | None = None
+        self._run: Run | None = None
 
     def __call__(self, rule: Rule) -> Evaluate:
         """Return the simulator under ``rule``."""
-        judge = evaluator(rule)
         if rule != self._rule:
-            return judge
+            return evaluator(rule)
+        judge = _runner(rule)
 
         def keep(problem: Problem, decision: Decision) -> Simulated:
-            simulated = judge(problem, decision)
+            simulated, run = judge(problem, decision)
             shorter = self._best is None or simulated.makespan < self._best[1].makespan
             if problem is self._problem and shorter and not simulated.late:
-                self._best = decision, simulated
+                self._best, self._run = (decision, simulated), run
             return simulated
 
         return keep
+
+    def run_of(self, problem: Problem, decision: Decision) -> tuple[Plan, ExactTimeline]:
+        """Return the plan of ``decision`` and its exact times: of the best plan they are known where they are whole."""
+        kept = self._best is not None and self._best[0] is decision and problem is self._problem
+        if kept and self._run is not None and not slows(self._rule):
+            return self._run[0], cast("ExactTimeline", self._run[1])
+        plan = make_plan(problem, decision)
+        return plan, simulate(problem, plan, self._rule)
 
     def best(self) -> tuple[Decision, Simulated] | None:
         """Return the best plan that was seen and breaks no rule."""

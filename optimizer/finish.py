@@ -16,13 +16,13 @@ from hexloom.optimizer.bottleneck import in_words
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.flips import with_flips
 from hexloom.optimizer.footprint import cost_of_room, lost_double_buffering
-from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import BoundRow, Schedule, op_rows
 from hexloom.optimizer.sharing import acting_rule
-from hexloom.optimizer.simulate import simulate
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.configuration.certificate import Certificate
     from hexloom.formulations.decision import Decision
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.baselines import Baselines
     from hexloom.optimizer.lower import Lowered
+    from hexloom.optimizer.plan import Plan
+    from hexloom.optimizer.simulate import ExactTimeline
 
 CERTIFICATES: dict[str, Literal["dual", "search"]] = {"configuration": "dual", "search": "search"}
 """What proves a bound, by its name; all others are arithmetic."""
@@ -68,12 +70,12 @@ def finished(
     machine: Machine | None,
     seed: int | None,
     explained: bool,
+    run_of: Callable[[Problem, Decision], tuple[Plan, ExactTimeline]],
 ) -> Schedule:
-    """Return the schedule of the best decision in ``outcome``, not yet checked."""
+    """Return the schedule of the best decision in ``outcome``, not yet checked; ``run_of`` knows its plan and times."""
     assert outcome.best is not None
     decision = outcome.best[0]
-    plan = make_plan(problem, decision)
-    timeline = simulate(problem, plan, rule)
+    plan, timeline = run_of(problem, decision)
     if timeline.makespan > MAX_TICKS:
         raise InvalidInputError(
             f"problem {problem.name!r}: slowed by each other its ops take {about(int(timeline.makespan))} ticks, above "

@@ -383,6 +383,9 @@ def loops_of(problem: Problem) -> tuple[TaskLoop, ...]:
 
     Labels whose ops depend on each other both ways cannot run back to back; they are one task.
     """
+    if len({op.task for op in problem.ops}) == 1:
+        ops = tuple(problem.ops[i].name for i in problem.topological_order)
+        return (TaskLoop(problem.ops[0].task, ops, False, problem.entry_ticks),)
     # It takes as long to load as the rest of this room, and workloads have tasks of their own.
     import networkx as nx
 

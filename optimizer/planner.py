@@ -6,6 +6,7 @@ that share addresses, and guards. What the queues order by themselves, and what 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Buffer, Mode, Problem
 
 Step = Literal["run", "start", "wait"]
+
+MOST_REMEMBERED = 2**14
+"""So many entries, and waits, are made once for all plans."""
 
 
 def make_plan(problem: Problem, decision: Decision) -> Plan:
@@ -66,13 +70,24 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
             Queue(
                 engine=e,
                 unit=u,
-                entries=tuple(QueueEntry(op=names[i], action=a) for i, a in entries),
+                entries=tuple(_entry(names[i], a) for i, a in entries),
             )
             for (e, u), entries in queues.items()
         ),
-        waits=tuple(Wait(before=names[a], after=names[b]) for a, b in waits),
+        waits=tuple(_wait(names[a], names[b]) for a, b in waits),
         addresses={b.name: at for b, at in zip(problem.buffers, decision.offsets, strict=True)},
     )
+
+
+# A search makes thousands of plans out of the same entries and waits, which nobody can change.
+@lru_cache(MOST_REMEMBERED)
+def _entry(op: str, action: Step) -> QueueEntry:
+    return QueueEntry(op=op, action=action)
+
+
+@lru_cache(MOST_REMEMBERED)
+def _wait(before: str, after: str) -> Wait:
+    return Wait(before=before, after=after)
 
 
 def _required(problem: Problem, decision: Decision, modes: Sequence[Mode], position: dict[int, int]) -> list[set[int]]:

@@ -315,7 +315,9 @@ def solve(
 
     def checked(outcome: Found, explained: bool) -> Schedule:
         rows = all_bounds(bounds, outcome)
-        schedule = finished(lowered, problem, rule, rows, outcome, dual, found, work, machine, seed, explained)
+        schedule = finished(
+            lowered, problem, rule, rows, outcome, dual, found, work, machine, seed, explained, kept.run_of
+        )
         violations = check_schedule(schedule)
         if violations:
             raise CheckFailedError("; ".join(v.message for v in violations[:5]))

@@ -24,6 +24,7 @@ from hexloom.formulations.problem import slows
 from hexloom.formulations.ticks import whole
 from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.errors import CheckFailedError
+from hexloom.optimizer.evaluate import Kept
 from hexloom.optimizer.finish import all_bounds, finished
 from hexloom.optimizer.periodic.check import UNSTEADY, check_periodic_schedule
 from hexloom.optimizer.periodic.ends import ENDS_OPS, with_better_ends
@@ -300,4 +301,5 @@ def _written(source: Source, ran: Ran, seed: int | None) -> Schedule:
     return finished(
         ran.small.lowered, problem, source.rule, all_bounds(bounds, found), found, None,
         baselines(problem, ran.small.lowered.loops, rule), workload, source.machine, seed, explained=False,
+        run_of=Kept(problem, rule, ()).run_of,
     )  # fmt: skip

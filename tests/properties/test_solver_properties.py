@@ -49,7 +49,7 @@ def best(problem: Problem) -> Witness | None:
 def searched(problem: Problem, seed: int = 0) -> Found:
     """Arithmetic first, then the search."""
     if first_shortfall(problem) is not None:
-        return Found(None, 0, 0, proven_infeasible=True)
+        return Found(None, 0, proven_infeasible=True)
     limit = Limit(SEARCH_SECONDS, deterministic=True)
     return LocalSearch(problem, lower_bounds(problem), evaluate, limit, seed).run()
 

@@ -12,11 +12,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from unit.small import on, problem
 from unit.test_cli import WORK
 
 import hexloom
 from hexloom.__main__ import run
 from hexloom.cli import main
+from hexloom.optimizer.solve import solve
 
 
 @pytest.fixture
@@ -157,6 +159,21 @@ def test_the_front_door_opens_before_all_is_loaded() -> None:
     code = "import sys, hexloom, hexloom.__main__; print([m for m in ('pydantic', 'typer') if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert ran.stdout == "[]\n"
+
+
+def test_a_check_loads_no_solver_and_nothing_that_draws(tmp_path: Path) -> None:
+    """Half of its time is loading; these would add a third."""
+    result = solve(problem(on("hvx", "a", 2), on("hmx", "b", 3), after="a>b"))
+    assert result.schedule is not None
+    path = tmp_path / "schedule.json"
+    path.write_text(result.schedule.to_json(), encoding="utf-8")
+    unwanted = ("ortools", "networkx", "rich", "numpy.ma", "hexloom.formulations.bounds", "hexloom.optimizer.solve")
+    code = (
+        "import sys; from hexloom.cli import main; done = main(['check', sys.argv[1]]); "
+        f"print(done, [m for m in {unwanted} if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120)
+    assert ran.stdout.splitlines()[-1:] == ["0 []"], ran.stdout + ran.stderr
 
 
 def test_an_interrupt_while_loading_is_one_line(

@@ -10,7 +10,8 @@ from rich.console import Console
 from unit.small import buffer, on, problem
 
 from hexloom import Result, Workload, solve
-from hexloom.emit.summary import busy_fractions, number, result_numbers, short, summary
+from hexloom.emit.figures import number, short
+from hexloom.emit.summary import busy_fractions, result_numbers, summary
 from hexloom.optimizer.schedule import Advice
 
 

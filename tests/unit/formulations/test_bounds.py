@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from unit.small import buffer, held, move, on, problem, run
 
+from hexloom.formulations import bounds as bounds_module
 from hexloom.formulations import heads_tails as module
 from hexloom.formulations import lifetimes
 from hexloom.formulations.bounds import Bound, lower_bounds
@@ -142,6 +143,21 @@ def test_many_ops_follow_paths_only(monkeypatch: pytest.MonkeyPatch) -> None:
     p = problem(*(move(f"l{i}", 4) for i in range(3)), on("hmx", "m", 5), after="l0>m l1>m l2>m", entry_ticks=1)
     ht = heads_and_tails(p, engine_demands(p, Grid(p, "none")), Grid(p, "none"))
     assert list(ht.head) == [1, 1, 1, 5]
+
+
+def test_how_much_is_looked_at_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = [o for k in range(3) for o in (move(f"l{k}", 4), on("hvx", f"c{k}", 3), on("hmx", f"m{k}", 5 + k))]
+    p = problem(*ops, after="l0>c0 c0>m0 l1>c0 l2>c2 c2>m2 l1>m2", entry_ticks=1)
+
+    def found() -> tuple[object, list[int], list[int]]:
+        bounds = lower_bounds(p)
+        return bounds.found, bounds.heads_tails.head.tolist(), bounds.heads_tails.tail.tolist()
+
+    together = found()
+    for name, most in (("BATCH_OPS", 1), ("MOST_NUMBERS", 1)):
+        monkeypatch.setattr(module, name, most)
+        monkeypatch.setattr(bounds_module, name, most, raising=False)
+        assert found() == together
 
 
 def test_lead_and_trail_are_outside_the_engine() -> None:

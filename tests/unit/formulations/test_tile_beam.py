@@ -152,3 +152,8 @@ def test_it_is_never_below_the_optimum_often(of: Problem) -> None:
 def test_few_tiles_or_many_stages_are_no_lines() -> None:
     assert has_lines(turns(4))
     assert not has_lines(turns(3))
+
+
+def test_ops_without_labels_are_no_tiles_and_all_time_is_for_the_solver() -> None:
+    """Of the time of a bare problem a third went to a search along the order in which its ops are written."""
+    assert not has_lines(problem(*(run(f"o{k}", held("hvx", 3)) for k in range(30)), engines=SIX))

@@ -13,6 +13,9 @@ from unit.small import buffer, held, move, on, problem, run
 from hexloom import InvalidInputError, Workload, check_schedule, load_hw, solve
 from hexloom.formulations.again import Claim
 from hexloom.hwmodels import MachineFileError
+from hexloom.optimizer import attribution as attribution_module
+from hexloom.optimizer import baselines as baselines_module
+from hexloom.optimizer import evaluate as evaluate_module
 from hexloom.optimizer import finish, flips
 from hexloom.optimizer import solve as solve_module
 from hexloom.optimizer.check import Violation
@@ -21,6 +24,7 @@ from hexloom.optimizer.schedule import write_together, write_whole
 from hexloom.optimizer.solve import INTERRUPTED, PROVEN_ONCE
 
 if TYPE_CHECKING:
+    from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Buffer, Problem
 
 
@@ -464,3 +468,21 @@ def test_deadlines_that_a_channel_excludes(rule: str, due: int, said: str) -> No
     assert result.status == "INFEASIBLE"
     assert result.infeasibility is not None
     assert result.infeasibility.message.startswith(said)
+
+
+def test_a_task_that_is_the_whole_problem_is_planned_three_times_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop of today, the same as a first plan, and a list schedule that meets the bound: what a solve costs."""
+    made: list[str] = []
+    for module in (baselines_module, evaluate_module, attribution_module):
+
+        def counted(p: Problem, decision: Decision, plan: Any = module.make_plan) -> Any:
+            made.append(p.name)
+            return plan(p, decision)
+
+        monkeypatch.setattr(module, "make_plan", counted)
+    ops = [o for k in range(12) for o in (on("hvx", f"a{k}", 3), on("hmx", f"b{k}", 2))]
+    result = solve(problem(*ops, after=" ".join(f"a{k}>b{k}" for k in range(12))))
+    assert result.status == "OPTIMAL"
+    assert result.schedule is not None
+    assert result.schedule.gain is not None
+    assert len(made) <= 3
