@@ -5,10 +5,14 @@
  * be below the limit. Bytes are counted, and no addresses are given; a transfer is issued, and its end is seen, when not
  * all vector threads are busy. So the result is a lower bound for plans, and no plan is below it.
  *
- * Input: stages, buffers, bytes of the scratchpad, threads, limit, most states. Per stage: ops, ticks, kind (0 matrix,
- * 1 one thread, 2 all threads, 3 transfer), how many it waits for and (stage, distance) of each, how many buffers it
- * uses and their numbers, and the tail of every op. Per buffer its bytes. Output: best makespan below the limit or the
- * limit; states; 1 where that is exact; else what is proven so far.
+ * Prices say what a tick of each stage costs, such that nothing that can run together costs more than `PRICE` in all:
+ * so what is left to do takes at least what it costs. Where there are too many states to find the best makespan, the
+ * largest limit is looked for below which there is none: the lower it is, the fewer states can stay below it.
+ *
+ * Input: stages, buffers, bytes of the scratchpad, threads, limit, most states, rows of prices. Per stage: ops, ticks,
+ * kind (0 matrix, 1 one thread, 2 all threads, 3 transfer), how many it waits for and (stage, distance) of each, how
+ * many buffers it uses and their numbers, and the tail of every op. Per buffer its bytes. Per row of prices one for
+ * every stage. Output, a line whenever more is known: what is proven; 1 where that is exact; states.
  */
 
 #include <stdint.h>
@@ -16,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STAGES = 12, MOST_RUNNING = 20, MOST_TIME = 8192, MOST_OPS = 64, NOBODY = -1 };
+enum { MOST_STAGES = 12, MOST_RUNNING = 20, MOST_TIME = 8192, MOST_OPS = 64, MOST_PRICES = 32, NOBODY = -1 };
+enum { PRICE = 1000000 };
 enum { MATRIX, THREAD, THREADS, TRANSFER };
 
 typedef struct {
@@ -41,6 +46,8 @@ static int32_t queue[MOST_TIME];
 static int32_t *table;
 static long table_size;
 static int best;
+static int price_rows;
+static long price[MOST_PRICES][MOST_STAGES];
 
 static int longest_block(void)
 {
@@ -97,20 +104,18 @@ static long bytes_held(const State *s)
 static int least_makespan(const State *s)
 {
     int least = s->now;
-    long left[3] = {0, 0, 0};
+    long left[3] = {0, 0, 0}, of_stage[MOST_STAGES];
     int at = 0;
     for (int c = 0; c < stages; c++) {
         const Stage *g = &stage[c];
         const int lane = g->kind == MATRIX ? 0 : g->kind == TRANSFER ? 2 : 1;
         const int width = g->kind == THREADS ? threads : 1;
-        left[lane] += (long)(g->ops - s->begun[c]) * g->ticks * width;
+        of_stage[c] = (long)(g->ops - s->begun[c]) * g->ticks;
         for (int k = 0; k < s->running[c]; k++, at++) {
             const int end = s->ends[at], op = ended(s, c) + k;
-            if (lane != 2 && end > s->now) {
-                left[lane] += (long)(end - s->now) * width;
-            } else if (end > s->now) {
+            if (end > s->now) {
                 const int rest = end - s->now;
-                left[lane] += rest < g->ticks ? rest : g->ticks;
+                of_stage[c] += rest < g->ticks ? rest : g->ticks;
             }
             if (end + g->tail[op] > least) {
                 least = end + g->tail[op];
@@ -119,6 +124,15 @@ static int least_makespan(const State *s)
         if (s->begun[c] < g->ops && s->now + g->ticks + g->tail[s->begun[c]] > least) {
             least = s->now + g->ticks + g->tail[s->begun[c]];
         }
+        left[lane] += of_stage[c] * width;
+    }
+    for (int r = 0; r < price_rows; r++) {
+        long cost = 0;
+        for (int c = 0; c < stages; c++) {
+            cost += price[r][c] * of_stage[c];
+        }
+        const long end = s->now + (cost + PRICE - 1) / PRICE;
+        least = end > least ? (int)end : least;
     }
     for (int lane = 0; lane < 3; lane++) {
         const long width = lane == 1 ? threads : 1, end = s->now + (left[lane] + width - 1) / width;
@@ -285,6 +299,9 @@ static int read_all(void)
     if (scanf("%d %d %ld %d %d %ld", &stages, &buffers, &room, &threads, &limit, &most_states) != 6) {
         return 0;
     }
+    if (scanf("%d", &price_rows) != 1 || price_rows > MOST_PRICES) {
+        return 0;
+    }
     if (stages > MOST_STAGES || buffers > MOST_STAGES || limit >= MOST_TIME) {
         return 0;
     }
@@ -317,7 +334,43 @@ static int read_all(void)
             return 0;
         }
     }
+    for (int r = 0; r < price_rows; r++) {
+        for (int c = 0; c < stages; c++) {
+            if (scanf("%ld", &price[r][c]) != 1) {
+                return 0;
+            }
+        }
+    }
     return 1;
+}
+
+static int search(int below)
+{
+    /* Whether there were few enough states to know the best makespan below a limit, which is then `best`. */
+    memset(table, 0xff, (size_t)table_size * sizeof *table);
+    memset(queue, 0xff, sizeof queue);
+    best = below;
+    used = 0;
+    State first;
+    memset(&first, 0, sizeof first);
+    put(&first, NOBODY);
+    for (int now = 0; now < best && used <= most_states; now++) {
+        while (queue[now] != NOBODY && used <= most_states) {
+            const int32_t number = queue[now];
+            queue[now] = states[number].next;
+            if (least_makespan(&states[number]) < best && !is_dominated(number)) {
+                const State s = states[number];
+                begin(&s, number, &s, 0, 0);
+            }
+        }
+    }
+    return used <= most_states;
+}
+
+static void tell(int proven, int exact)
+{
+    printf("%d %d %ld\n", proven, exact, used);
+    fflush(stdout);
 }
 
 int main(void)
@@ -331,29 +384,22 @@ int main(void)
     if (states == NULL || table == NULL) {
         return 3;
     }
-    memset(table, 0xff, (size_t)table_size * sizeof *table);
-    memset(queue, 0xff, sizeof queue);
-    best = limit;
     State first;
     memset(&first, 0, sizeof first);
-    const int root = least_makespan(&first);
-    put(&first, NOBODY);
-    int now = 0, proven = root;
-    for (; now < best && used <= most_states; now++) {
-        while (queue[now] != NOBODY && used <= most_states) {
-            const int32_t number = queue[now];
-            queue[now] = states[number].next;
-            if (least_makespan(&states[number]) < best && !is_dominated(number)) {
-                const State s = states[number];
-                begin(&s, number, &s, 0, 0);
-            }
+    int proven = least_makespan(&first), open = limit, at = limit;
+    tell(proven < limit ? proven : limit, proven >= limit);
+    while (proven < open) {
+        if (!search(at)) {
+            open = at - 1;
+        } else if (best < at || at == limit) {
+            proven = open = best;
+            tell(proven, 1);
+        } else {
+            proven = at;
+            tell(proven, 0);
         }
+        at = proven + (open - proven + 1) / 2;
     }
-    const int exact = used <= most_states;
-    if (exact) {
-        proven = best;
-    }
-    printf("%d %ld %d %d\n", best, used, exact, proven);
     free(states);
     free(table);
     return 0;

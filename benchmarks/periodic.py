@@ -5,12 +5,12 @@ long as a fifth of a tile's matrix job, or most of it. Rows: tiles, ops_in_body,
 its check), gap, makespan_us, existing_us, schedule_kb, peak_mb (of the whole process so far).
 
 With ``--flat``: random bodies with 8 to 24 trips, solved as loops and op by op; rows: body, trips, proven (whether the
-optimum is), counted (whether the search over tile counters of `counters.py`, which needs gcc, came to its end), above
-(how far the plan of loops is above the optimum, else above the best bound that either, or that search, knows),
-above_plan (above the plan of ops, which need not be the best), below_bound (whether it is below a bound: a fault). With
-``--seed`` searches are counted in work, so that a busy machine finds the same. The summary has median and worst of
-``above`` over all bodies, over those that were counted to the end, over those whose optimum is proven, and of
-``above_plan``.
+optimum is), counted (whether the search over tile counters of `counters.py`, which needs gcc, came to its end; else it
+has the largest limit below which it could show that there is nothing), above (how far the plan of loops is above the
+optimum, else above the best bound that either, or that search, knows), above_plan (above the plan of ops, which need
+not be the best), below_bound (whether it is below a bound: a fault). With ``--seed`` searches are counted in work, so
+that a busy machine finds the same. The summary has median and worst of ``above`` over all bodies, over those that were
+counted to the end, over those whose optimum is proven, and of ``above_plan``.
 """
 
 from __future__ import annotations
@@ -167,16 +167,16 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first body with --flat")
     parser.add_argument("--states", type=int, default=2_000_000, help="most states of the search over tile counters")
     parser.add_argument("--seed", type=int, help="count the searches of --flat in work")
-    parser.add_argument("--time-limit", type=float, default=2.0, help="seconds per instance")
+    parser.add_argument("--time-limit", type=float, help="seconds per instance; default 2, with --flat 10")
     args = parser.parse_args()
     if args.flat:
         numbers = range(args.first, args.first + (args.bodies or (6 if args.quick else 200)))
         with tempfile.TemporaryDirectory() as folder:
             program = build(Path(folder))
-            rows = flat_rows(numbers, args.time_limit, args.seed, args.states, program, not args.json)
+            rows = flat_rows(numbers, args.time_limit or 10.0, args.seed, args.states, program, not args.json)
         summary = flat_summary(rows)
     else:
-        rows = big_rows((10**3, 10**6) if args.quick else tuple(10**k for k in range(3, 8)), args.time_limit)
+        rows = big_rows((10**3, 10**6) if args.quick else tuple(10**k for k in range(3, 8)), args.time_limit or 2.0)
         summary = {"gap_most": max(r["gap"] for r in rows), "seconds_most": max(r["seconds"] for r in rows)}
     machine = f"{platform.machine()}, Python {platform.python_version()}"
     versions = {name: version(name) for name in ("hexloom", "ortools")}

@@ -30,7 +30,7 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Any:
     finally:
         sys.path.remove(str(BENCHMARKS))
     program = counters.build(tmp_path_factory.mktemp("counters"))
-    return lambda work, below: counters.counted(program, work, Fraction(below), 200_000)
+    return lambda work, below, states=200_000: counters.counted(program, work, Fraction(below), states)
 
 
 def loops(*tasks: tuple[int, list[tuple[Any, ...]]]) -> Workload:
@@ -63,6 +63,22 @@ def test_too_many_states_leave_a_bound(search: Any) -> None:
     found = search(work, 400)
     assert not found.exact
     assert found.bound <= 24 * 7 + 7
+
+
+def test_prices_know_what_can_run_together_without_any_state(search: Any) -> None:
+    """Four of the small ops go together at most, for their bytes, and none beside an op on all threads."""
+    found = search(loops((12, [("hvx", 11, False, 2), ("hvx", 9, True, 0)])), 400, 1)
+    assert (found.bound, found.exact) == (12 * 11 // 4 + 12 * 9, False)
+
+
+def test_more_states_prove_larger_limits(search: Any) -> None:
+    """Of 13 small ops one is left over after three times four: no price says so, but few states do."""
+    work = loops((13, [("hvx", 11, False, 2), ("hvx", 9, True, 0), ("hmx", 10, False, 0)]))
+    best = search(work, 400)
+    bounds = [search(work, 400, states).bound for states in (1, 100, 1000)]
+    assert best.exact
+    assert bounds == sorted(bounds)
+    assert bounds[0] < bounds[-1] <= best.bound
 
 
 @pytest.mark.parametrize("seed", [1, 2, 4, 5, 6, 7])
