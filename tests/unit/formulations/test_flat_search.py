@@ -79,7 +79,7 @@ def worst_first(monkeypatch: pytest.MonkeyPatch) -> None:
         p = self.problem
         decision = list_schedule(p, Policy(tuple(-float(i) for i in range(len(p.ops))), (ANY,) * len(p.ops)))
         assert decision is not None
-        return Found(decision, evaluate(p, decision).makespan, 1)
+        return Found((decision, evaluate(p, decision)), 1)
 
     monkeypatch.setattr(LocalSearch, "run", run_once)
 
