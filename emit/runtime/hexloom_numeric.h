@@ -25,8 +25,8 @@
  *   DOT       type, operand x, operand of tiles, bytes from tile to tile, depth, columns, offset in DDR
  *
  * Words are at most 2^30, or HEXLOOM_ABSENT. The slices of a task share tiles or rows out among themselves; of MATMUL,
- * PRODUCT, READ_OUT, ATTEND and DOT the first one does all. Sums between a product and its read-out are in DDR, as there is no
- * accumulator here.
+ * PRODUCT, READ_OUT, ATTEND and DOT the first one does all. Sums between a product and its read-out are in DDR, as
+ * there is no accumulator here.
  */
 #ifndef HEXLOOM_NUMERIC_H
 #define HEXLOOM_NUMERIC_H
