@@ -42,7 +42,8 @@ typedef struct hexloom_port {
   void (*leave)(void *context, uint32_t worker, uint32_t kind);
 
   /* The ring of a worker; only its own thread calls these. Tickets of a worker count up by one, and wrap. Transfers
-   * may be done in any order. NULL where no table has transfers. */
+   * may be done in any order. What is done leaves its place to the next one, seen or not: plans have more under
+   * way than they look at. NULL where no table has transfers. */
   int (*dma_push)(void *context, uint32_t worker, const hexloom_transfer *transfer, uint32_t *ticket);
   int (*dma_done)(void *context, uint32_t worker, uint32_t ticket); /* 1: done; 0: not yet; below 0: failed */
   /* End or abandon all transfers of a worker. When it returns 0, no transfer touches memory any more. */

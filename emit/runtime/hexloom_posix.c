@@ -224,9 +224,12 @@ static slot *slot_of(const hexloom_posix *posix, uint32_t worker, uint32_t ticke
 static int dma_push(void *context, uint32_t worker, const hexloom_transfer *transfer, uint32_t *ticket) {
   hexloom_posix *posix = (hexloom_posix *)context;
   slot *s;
+  uint32_t state;
   if (worker >= posix->options.workers) return -EINVAL;
   s = slot_of(posix, worker, posix->tickets[worker]);
-  if (atomic_load_explicit(&s->state, memory_order_acquire) != FREE) return HEXLOOM_RING_FULL;
+  state = atomic_load_explicit(&s->state, memory_order_acquire);
+  if (state == FAILED) return -EIO;
+  if (state != FREE && state != FINISHED) return HEXLOOM_RING_FULL;
   (void)pthread_mutex_lock(&posix->lock);
   s->transfer = *transfer;
   s->ticket = *ticket = posix->tickets[worker]++;

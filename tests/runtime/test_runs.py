@@ -164,6 +164,23 @@ def test_a_transfer_of_more_parts_than_the_ring_has_places(host_of: Callable[[st
         assert (said["code"], said["faults"]) == ("OK", 0)
 
 
+def test_transfers_under_way_make_room_for_each_other(host_of: Callable[[str], Host]) -> None:
+    """Three stores are started one after the other: places of the first are free once it is done, seen or not."""
+    rows = []
+    for k in range(3):
+        steps = [examples.compute(f"step{k}.{n}", f"t{k}", "step", n, "hmx", 10) for n in range(2)]
+        store = examples.transfer(f"store{k}", f"t{k}", "store", 0, 0, 500)
+        names = [op.name for op in (*steps, store)]
+        buffer = examples.Buffer(name=f"b{k}", size_bytes=4096, ops=tuple(names))
+        rows.append(([*steps, store], examples.chain(names), [buffer]))
+    schedule = examples.schedule_of(examples.problem_of(rows))
+    (owner,) = [q for q in schedule.plan.queues if any(e.action == "start" for e in q.entries)]
+    assert [e.action for e in owner.entries] == ["start"] * 3 + ["wait"] * 3
+    for ring in (1, 2, 4):
+        said = host_of("gcc")(schedule, ring=ring, timeout_ms=2000, **DELAYS)
+        assert (said["code"], said["faults"]) == ("OK", 0), ring
+
+
 def test_counters_count_on_over_many_executions(host_of: Callable[[str], Host]) -> None:
     """No reset between executions: with many of them thresholds grow."""
     said = host_of("gcc")(tiny(), runs=3000, stay=1)
