@@ -13,7 +13,7 @@ import numpy as np
 from hexloom.optimizer.kernels.matmul_w4a8 import COLUMNS, ROWS, WEIGHT_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hexloom.optimizer.draft import OpDraft
     from hexloom.optimizer.kernels.matmul_w4a8 import MatmulW4A8
@@ -40,6 +40,11 @@ def tensor_sizes(spec: MatmulW4A8) -> dict[str, int]:
         "sums": 4 * block_rows(spec) * min(spec.n_chunk, spec.n),
         "out": 4 * spec.m * spec.n,
     }
+
+
+def tensor_names(spec: MatmulW4A8, _: Sequence[Any]) -> dict[str, str | None]:
+    """Return the names of tensors by their role, whatever other tasks do."""
+    return {"a": spec.input, "out": spec.output}
 
 
 def drawn(spec: MatmulW4A8, role: str, size: int, chance: np.random.Generator) -> Array | None:

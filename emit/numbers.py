@@ -229,8 +229,8 @@ class _Build:
                 "out": self._place(name, "out", 4 * m * spec.n, spec.output),
             }
         if isinstance(spec, MatmulW4A8 | Attention):
-            named = {"a": spec.input, "q": spec.input, "out": spec.output}
-            sizes = attention.tensor_sizes(spec) if isinstance(spec, Attention) else integer_matmul.tensor_sizes(spec)
+            of = integer_matmul if isinstance(spec, MatmulW4A8) else attention
+            sizes, named = of.tensor_sizes(spec), of.tensor_names(spec, self.workload.tasks)
             return {role: self._place(name, role, size, named.get(role)) for role, size in sizes.items()}
         if isinstance(spec, Explicit) or spec.element_bytes != 4:
             what = "ops of its own" if isinstance(spec, Explicit) else f"elements of {spec.element_bytes} bytes"
@@ -247,7 +247,7 @@ class _Build:
         """Draw inputs; what another task writes before is replaced when it is computed."""
         for role, place in self._tensors(name, spec).items():
             if isinstance(spec, MatmulW4A8 | Attention):
-                of = attention if isinstance(spec, Attention) else integer_matmul
+                of = integer_matmul if isinstance(spec, MatmulW4A8) else attention
                 data = of.drawn(spec, role, place.size, self.chance)
                 if data is not None:
                     memory[place.offset : place.offset + data.size] = data
@@ -274,8 +274,8 @@ class _Build:
             tiles = memory[at["w"].offset : at["w"].offset + at["w"].size]
             result = integer_matmul.product(spec, a, tiles, _floats(memory, at["column_scales"]))
         elif isinstance(spec, Attention):
-            kv = memory[at["kv"].offset : at["kv"].offset + at["kv"].size]
-            result = attention.product(spec, _floats(memory, at["q"]), kv)
+            k, v = (memory[at[role].offset : at[role].offset + at[role].size] for role in ("k", "v"))
+            result = attention.product(spec, _floats(memory, at["q"]), k, v)
         else:
             ins = [_floats(memory, at[f"in{k}"])[: spec.rows * spec.cols] for k in range(spec.inputs)]
             shaped = [x.reshape(spec.rows, spec.cols) for x in ins]

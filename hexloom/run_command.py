@@ -150,7 +150,11 @@ def _trips(text: str) -> dict[str, int]:
 
 def _described(job: Job, numbers: Numbers | None, target: str) -> Job:
     """Return the same run with tables that say what transfers move."""
-    if numbers is None or target != "host":
+    if target != "host":
+        raise InvalidInputError(
+            f"--descriptors: they are tried on this host, not on {target}; leave one of the two out"
+        )
+    if numbers is None:
         raise InvalidInputError("--descriptors: they move data of kernels that compute on this host; add --workload")
     tables = tables_of(job.source, descriptors=True)
     if not tables.descriptors:

@@ -183,7 +183,7 @@ def _windows(problem: Problem, measure: Measure, work: Sequence[Work]) -> Window
         if k < len(problem.components) and len(part) + len(problem.components[k]) <= TOGETHER:
             continue
         inside = set(part)
-        mine = [(one, [k for k, i in enumerate(one.ops.tolist()) if i in inside]) for one in work]
+        mine = [(one, [row for row, i in enumerate(one.ops.tolist()) if i in inside]) for one in work]
         asked = [one.part(rows) for one, rows in mine if rows]
         ahead = [(one, one.before, one.behind) for one in asked]
         _earliest(part, problem.predecessors, shortest, ahead, measure, head)

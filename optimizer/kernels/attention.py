@@ -60,6 +60,20 @@ class Attention(KernelSpec):
     class_: ClassName = Field(default="", alias="class")
     copies: Count = 1
 
+    @property
+    def block_rows(self) -> int:
+        """Queries of a block."""
+        return min(self.q_block, -(-self.queries // TILE) * TILE)
+
+    @property
+    def key_blocks(self) -> list[tuple[int, int]]:
+        """The first key of each block, and how many it has."""
+        return [(at, min(self.kv_block, self.keys_count - at)) for at in range(0, self.keys_count, self.kv_block)]
+
+    def kv_head(self, head: int) -> int:
+        """Return the head of K and V that a head looks at."""
+        return head // (self.heads // (self.kv_heads or self.heads))
+
     def expand(self, machine: Machine) -> TaskDraft:
         """Return the tiles of the task on ``machine``."""
         for key, size in (("head_dim", self.head_dim), ("q_block", self.q_block), ("kv_block", self.kv_block)):
@@ -88,7 +102,7 @@ class Attention(KernelSpec):
 class _Expansion:
     def __init__(self, spec: Attention, machine: Machine, workers: int) -> None:
         self.spec, self.machine, self.workers = spec, machine, workers
-        self.rows, self.keys = min(spec.q_block, -(-spec.queries // TILE) * TILE), spec.kv_block
+        self.rows, self.keys = spec.block_rows, spec.kv_block
         self.align = machine.vtcm.hmx_align_bytes.whole
         self.out = Builder(spec.name)
         self.transfer = Transfers(machine)
@@ -107,7 +121,7 @@ class _Expansion:
     def _block(self, tile: int, head: int, first: int, rows: int) -> None:
         """Add one block of queries of one head."""
         spec, machine, dim = self.spec, self.machine, self.spec.head_dim
-        blocks = [min(self.keys, spec.keys_count - at) for at in range(0, spec.keys_count, self.keys)]
+        blocks = spec.key_blocks
         raw = self._ring("q_f32", tile, 2, self.rows * dim * 4)
         queries = self._ring("q_f16", tile, 2, self.rows * dim * 2)
         output = self._ring("output_f16", tile, 2, self.rows * dim * 2)
@@ -123,7 +137,7 @@ class _Expansion:
         us = cost.hvx_us(machine, "hvx_activation_prepare", rows * dim, 1)
         done = (*load, *self._before("q_done", 2))
         ready = self._add("q_prepare", tile, [Part((hvx_slice(us, spec.dma_owner),))], done, (raw, queries))
-        for k, keys in enumerate(blocks):
+        for k, (_, keys) in enumerate(blocks):
             self._keys(tile, head, k, rows, keys, (queries, output), ready)
         last = self.stages["pv"][-1]
         self.stages.setdefault("q_done", []).append(last)
@@ -141,8 +155,7 @@ class _Expansion:
         tiles = self._ring("kv_tiles", c, depth, 2 * self.keys * dim * 2)
         scores = self._ring("scores_f16", c, depth, self.rows * self.keys * 2)
         weights = self._ring("weights_f16", c, depth, self.rows * self.keys * 2)
-        group = head // (spec.heads // (spec.kv_heads or spec.heads))
-        start = (group * spec.keys_count + k * self.keys) * dim * 2
+        start = (spec.kv_head(head) * spec.keys_count + k * self.keys) * dim * 2
         regions = tuple(
             region
             for tensor in (spec.keys, spec.values)

@@ -43,6 +43,10 @@ TASKS: dict[str, list[dict[str, Any]]] = {
     "attention in one block of keys": [ATTENTION],
     "attention in blocks": [{**ATTENTION, "kv_block": 32, "heads": 4, "kv_heads": 2}],
     "attention in slices": [{**ATTENTION, "kv_block": 64, "slices": True, "depth": 1}],
+    "attention to the same keys twice": [
+        {**ATTENTION, "keys": "k", "values": "v"},
+        {**ATTENTION, "name": "g", "queries": 32, "keys": "k", "values": "k"},
+    ],
     "attention of another task": [
         {"name": "r", "kernel": "rmsnorm", "rows": 160, "cols": 32, "output": "t"},
         {**ATTENTION, "input": "t", "output": "t"},
@@ -97,6 +101,27 @@ def test_a_wrong_result_is_named(host_of: Callable[[str], Host]) -> None:
 )
 def test_what_has_no_numbers_is_refused(task: dict[str, Any], told: str) -> None:
     workload = workload_of([task])
+    schedule = solve(workload, time_limit_s=0.05).schedule
+    assert schedule is not None
+    with pytest.raises(InvalidInputError, match=told):
+        make_numbers(schedule, make_tables(schedule), workload)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "told"),
+    [
+        (
+            [{"name": "r", "kernel": "add", **ROWS, "output": "k"}, {**ATTENTION, "keys": "k"}],
+            "task 'f': keys 'k' are halves, but a task has tensor 'k' as floats",
+        ),
+        (
+            [{**ATTENTION, "keys": "k", "values": "v"}, {**ATTENTION, "name": "g", "keys": "v", "values": "k"}],
+            "task 'g': values 'k' lie before keys 'v'",
+        ),
+    ],
+)
+def test_keys_and_values_that_cannot_be_are_refused(tasks: list[dict[str, Any]], told: str) -> None:
+    workload = workload_of(tasks)
     schedule = solve(workload, time_limit_s=0.05).schedule
     assert schedule is not None
     with pytest.raises(InvalidInputError, match=told):

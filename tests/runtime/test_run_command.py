@@ -131,6 +131,7 @@ def test_transfers_that_are_in_the_tables_move_real_numbers(tmp_path: Path, caps
     tasks = [
         {"name": "norm", "kernel": "rmsnorm", "input": "x", "output": "y", **rows},
         {"name": "soft", "kernel": "softmax", "input": "y", "output": "z", **rows},
+        {**ATTENTION, "keys": "k", "values": "v"},
         MATMUL,
     ]
     workload = workload_of(tasks)
@@ -138,8 +139,8 @@ def test_transfers_that_are_in_the_tables_move_real_numbers(tmp_path: Path, caps
     assert schedule is not None
     tables = tables_of(schedule, descriptors=True)
     said = {tables.stages[task.stage] for task in tables.tasks if task.descriptor_count}
-    assert {("norm", "load"), ("norm", "store"), ("soft", "load"), ("soft", "store")} <= said
-    assert set(tables.tensors) == {"x", "y", "z"}
+    assert {("norm", "load"), ("norm", "store"), ("soft", "load"), ("soft", "store"), ("f", "kv_load")} <= said
+    assert set(tables.tensors) == {"x", "y", "z", "k", "v"}
     (tmp_path / "w.json").write_text(workload.to_json(), encoding="utf-8")
     with_numbers = ["--workload", str(tmp_path / "w.json")]
     run = ["run", written(schedule, tmp_path), "--descriptors"]
@@ -149,6 +150,7 @@ def test_transfers_that_are_in_the_tables_move_real_numbers(tmp_path: Path, caps
     assert main(run) == 2
     assert "add --workload" in capsys.readouterr().err
     assert main([*run, *with_numbers, "--target", "hexagon-v73"]) == 2
+    assert "not on hexagon-v73" in capsys.readouterr().err
 
 
 def test_without_named_tensors_nothing_is_in_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
