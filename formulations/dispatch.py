@@ -16,11 +16,12 @@ from hexloom.formulations.caps import Caps
 from hexloom.formulations.decision import Decision
 from hexloom.formulations.flows import share_flows
 from hexloom.formulations.foresight import Foresight
+from hexloom.formulations.gates import Gates
 from hexloom.formulations.pipes import Pipes
 from hexloom.formulations.policy import ANY, Policy
 from hexloom.formulations.scratch_state import SHORT, TAKEN
 from hexloom.formulations.share_state import ShareState
-from hexloom.formulations.units import available_at, free_units, wish_for
+from hexloom.formulations.units import available_at, free_units, idle_units, wish_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -64,15 +65,12 @@ class Dispatch:
         for before, after in policy.guards:
             self.successors[before].append(after)
             self.missing[after] += 1
-        self.foresight = Foresight(problem, policy.priority, self.missing) if policy.foresight else None
-        self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
         self.start: list[float] = [0] * n
         self.moved: list[float] = [0] * n
         self.known: list[float] = [0] * n
-        counted = ("pipe", "share")
-        self.busy_until: dict[str, list[float]] = {
-            e.name: [self.now] * e.units for e in problem.engines if e.kind not in counted
-        }
+        self.foresight = Foresight(problem, policy.priority, self.missing) if policy.foresight else None
+        self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
+        self.busy_until = idle_units(problem, self.now)
         self.shares = ShareState(problem)
         self.pipes = Pipes(problem)
         self.pipe_units = dict(self.pipes.units)
@@ -84,10 +82,9 @@ class Dispatch:
         self.pending: list[tuple[float, int]] = []
         self.events: list[tuple[float, int, int, str]] = []
         self.ready: dict[Hashable, list[Ready]] = {}
-        self.wishes = [
-            wish_for(problem, op.modes if m == ANY else (op.modes[m],))
-            for op, m in zip(problem.ops, policy.modes, strict=True)
-        ]
+        self.gates = Gates(self.busy_until, self.shares, capped=policy.cap is not None)
+        choices = [op.modes if m == ANY else (op.modes[m],) for op, m in zip(problem.ops, policy.modes, strict=True)]
+        self.wishes = [wish_for(problem, modes) for modes in choices]
         self.deferred: list[int] = []
         self.too_long = False
         self.unfinished = n
@@ -128,7 +125,13 @@ class Dispatch:
     def _queue(self, action: int, item: Ready) -> None:
         """Queue an action behind the more urgent ones that need the same units: while these are blocked, it is too."""
         wish = self.wishes[action] if action >= 0 else ("observe", self.modes[~action].dma)
-        insort(self.ready.setdefault(wish, []), item)
+        queue = self.ready.get(wish)
+        if queue is None:
+            self.ready[wish] = [item]
+            if action < 0 or self.policy.modes[action] != ANY or len(self.problem.ops[action].modes) == 1:
+                self.gates.set(wish, self.modes[max(action, ~action)], observed=action < 0)
+        else:
+            insort(queue, item)
 
     def _pop_events(self) -> None:
         while self.events and self.events[0][0] <= self.now + self.work.blur:
@@ -157,7 +160,8 @@ class Dispatch:
         reserved: dict[str, float] = {}
         hungry = False
         moved = False
-        heads = [(items[0], 0, wish) for wish, items in self.ready.items() if items]
+        shut = self.gates.shut
+        heads = [(items[0], 0, wish) for wish, items in self.ready.items() if items and not shut(wish, self.now)]
         heapq.heapify(heads)  # items differ, so wishes are never compared
         refused: set[tuple[str, str]] = set()
         while heads:
@@ -192,6 +196,8 @@ class Dispatch:
             elif self.too_long and place < BACKFILL:
                 place += 1  # the units are free, but only for something shorter
             else:
+                continue
+            if shut(wish, self.now):
                 continue
             queue = self.ready[wish]
             # Tiles begin in order of priority: one that may not keeps those of its task from trying.

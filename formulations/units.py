@@ -20,10 +20,17 @@ def wish_for(problem: Problem, modes: Sequence[Mode]) -> Hashable:
     )
 
 
+def idle_units(problem: Problem, now: float) -> dict[str, list[float]]:
+    """Return, for each engine whose units have names, until when each unit is busy: ``now``."""
+    return {e.name: [now] * e.units for e in problem.engines if e.kind not in ("pipe", "share")}
+
+
 def free_units(use: Use, busy: Sequence[float], now: float) -> tuple[int, ...] | None:
     """Return units that ``use`` may take now: those that it names, or the first free ones; None for too few."""
     if use.unit_ids is not None:
         return use.unit_ids if all(busy[u] <= now for u in use.unit_ids) else None
+    if use.units == len(busy) == 1:
+        return (0,) if busy[0] <= now else None
     free = [u for u, until in enumerate(busy) if until <= now]
     return tuple(free[: use.units]) if len(free) >= use.units else None
 
