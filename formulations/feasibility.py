@@ -42,7 +42,7 @@ def first_shortfall(problem: Problem, ht: HeadsTails | None = None, rule: Rule =
     """Return a reason why no schedule exists under ``rule``, or None when arithmetic finds none."""
     in_bytes = (_told_as_one(view, _bytes(view)) for _, view in problem.per_pool)
     short = _units(problem) or next((found for found in in_bytes if found is not None), None)
-    return short or (_deadlines(problem, ht, rule) if ht is not None else None)
+    return short or (deadline_shortfall(problem, ht, rule) if ht is not None else None)
 
 
 def _units(problem: Problem) -> Shortfall | None:
@@ -190,7 +190,8 @@ def _largest_gap(pinned: list[Buffer], capacity: int, align: int) -> int:
     return max(gap, capacity - at)
 
 
-def _deadlines(problem: Problem, ht: HeadsTails, rule: Rule) -> Shortfall | None:
+def deadline_shortfall(problem: Problem, ht: HeadsTails, rule: Rule) -> Shortfall | None:
+    """Return a deadline that no schedule keeps under ``rule``, as far as heads and tails tell."""
     for i, op in enumerate(problem.ops):
         earliest = int(ht.head[i] + ht.duration[i])
         if op.deadline_ticks is not None and earliest > op.deadline_ticks:

@@ -47,12 +47,13 @@ def share_flows(
     if not problem.shares:
         return ()
     chosen = [op.modes[m] for op, m in zip(problem.ops, modes, strict=True)]
+    wanted = [problem.share_uses(mode) for mode in chosen]
     known = _Known(problem, chosen, units)
     pools = {name: {NOBODY: amount} for name, amount in problem.shares.items()}
     flows: dict[tuple[int, int], None] = {}
     for moment in moments:
         i = moment if moment >= 0 else ~moment
-        uses = problem.share_uses(chosen[i])
+        uses = wanted[i]
         if moment < 0:
             known.end(i)
             for use in uses:
@@ -93,41 +94,41 @@ class _Known:
 
     def __init__(self, problem: Problem, modes: Sequence[Mode], units: Sequence[tuple[tuple[int, ...], ...]]) -> None:
         self.before = [0] * len(modes)
-        self._problem = problem
+        self._predecessors = problem.predecessors
         self._modes = modes
-        self._units = units
         self._workers = {engine.name for engine in problem.engines if engine.kind == "worker"}
+        self._lanes = [self._lanes_of(mode, ids) for mode, ids in zip(modes, units, strict=True)]
+        # By the identity of a mode, which many ops share: who follows on a thread that is free early knows no end.
+        self._whole = {id(mode): self._holds_to_its_end(mode) for mode in modes}
         self._lane: dict[tuple[str, int], int] = {}
 
-    def _lanes(self, i: int) -> Iterator[tuple[str, int]]:
-        dma = self._modes[i].dma
-        if dma is not None:
-            yield dma.owner_engine, dma.owner_unit
-        for use, ids in zip(self._modes[i].uses, self._units[i], strict=False):
-            yield from ((use.engine, unit) for unit in ids)
+    def _lanes_of(self, mode: Mode, ids: tuple[tuple[int, ...], ...]) -> list[tuple[str, int]]:
+        owner = [] if mode.dma is None else [(mode.dma.owner_engine, mode.dma.owner_unit)]
+        return owner + [(use.engine, unit) for use, mine in zip(mode.uses, ids, strict=False) for unit in mine]
+
+    def _holds_to_its_end(self, mode: Mode) -> bool:
+        return mode.dma is None and all(
+            use.ticks == mode.latency_ticks for use in mode.uses if use.ticks and use.engine in self._workers
+        )
 
     def start(self, i: int) -> None:
         """Let op ``i`` start: it knows what those it depends on know, and the threads and units it gets."""
         seen = 0
-        for p in self._problem.predecessors[i]:
+        for p in self._predecessors[i]:
             seen |= self.before[p] | 1 << p
-        mode = self._modes[i]
-        whole = mode.dma is None and all(
-            use.ticks == mode.latency_ticks for use in mode.uses if use.ticks and use.engine in self._workers
-        )
-        lanes = list(self._lanes(i))
+        lanes = self._lanes[i]
         for lane in lanes:
             seen |= self._lane.get(lane, 0)
         self.before[i] = seen
+        whole = self._whole[id(self._modes[i])]
         for lane in lanes:
-            # Who follows on a thread that is free early knows the start alone.
-            ended = lane[0] not in self._workers or whole
+            ended = whole or lane[0] not in self._workers
             self._lane[lane] = self._lane.get(lane, 0) | seen | (1 << i if ended else 0)
 
     def end(self, i: int) -> None:
         """Let the end of op ``i`` be known; of a transfer, to its owner."""
         if self._modes[i].dma is not None:
-            for lane in self._lanes(i):
+            for lane in self._lanes[i]:
                 self._lane[lane] = self._lane.get(lane, 0) | self.before[i] | 1 << i
 
     def learn(self, i: int, giver: int) -> None:

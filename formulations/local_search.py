@@ -141,11 +141,11 @@ class LocalSearch:
         """
         infeasible = False
         try:
-            for decision in incumbents:
-                self._offer(decision)
             if not climb and len(self.problem.ops) >= MANY_OPS:
                 # Alone it is right most often; who wants more than list schedules tries it in its turn.
                 self._try(next(due_policies(self.problem, self.bounds, self.problem.fastest_modes)), 0, DUE_STEPS)
+            for decision in () if self._proven else incumbents:
+                self._offer(decision)
             start = None if self._proven else self._first_policy(by_due_dates=climb)
             if sharpen is not None and not self._proven:
                 self.bounds = sharpen()

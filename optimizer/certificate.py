@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING
 
 from hexloom.formulations.configuration.certificate import RATIONAL
 from hexloom.formulations.problem import slows
-from hexloom.optimizer.arithmetic import check_arithmetic, windows
+from hexloom.optimizer.arithmetic import check_arithmetic
 from hexloom.optimizer.certificate_order import Ancestry
 from hexloom.optimizer.certificate_parts import Units
 from hexloom.optimizer.certificate_sets import Member, Priced, Sets, count_bytes
 from hexloom.optimizer.sharing import UNTOUCHED
+from hexloom.optimizer.windows import windows
 
 if TYPE_CHECKING:
     from hexloom.formulations.configuration.certificate import Certificate

@@ -7,6 +7,7 @@ recorded times are those of a fresh simulation. Every rule is checked the naive 
 from __future__ import annotations
 
 from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexloom.formulations.problem import Frozen
@@ -17,12 +18,12 @@ from hexloom.optimizer.check_shares import check_share_order, check_share_times
 from hexloom.optimizer.check_times import check_cover, check_rows
 from hexloom.optimizer.errors import PlanError
 from hexloom.optimizer.happens_before import HappensBefore
-from hexloom.optimizer.simulate import simulate
+from hexloom.optimizer.simulate import OpTimes, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hexloom.formulations.problem import Mode, Problem, Rule
+    from hexloom.formulations.problem import Engine, Mode, Problem, Rule
     from hexloom.optimizer.plan import Assignment, Plan
     from hexloom.optimizer.schedule import OpRow, Schedule
 
@@ -154,6 +155,7 @@ def _modes(problem: Problem, plan: Plan) -> dict[str, Mode]:
 def _check_assignments(problem: Problem, plan: Plan, found: _Found) -> None:
     """Every op has one assignment, to a mode it has, with the units that this asks for."""
     count = Counter(a.op for a in plan.assignments)
+    engines = {engine.name: engine for engine in problem.engines}
     for op in problem.ops:
         if not count[op.name]:
             found("op_unassigned", (op.name,), f"op {op.name!r} has no assignment")
@@ -169,12 +171,11 @@ def _check_assignments(problem: Problem, plan: Plan, found: _Found) -> None:
             text = f"op {assignment.op!r} is given mode {assignment.mode}, but has modes 0 to {len(modes) - 1}"
             found("mode_unknown", (assignment.op,), text)
             continue
-        _check_unit_ids(problem, assignment, modes[assignment.mode], found)
+        _check_unit_ids(engines, assignment, modes[assignment.mode], found)
 
 
-def _check_unit_ids(problem: Problem, assignment: Assignment, mode: Mode, found: _Found) -> None:
+def _check_unit_ids(engines: dict[str, Engine], assignment: Assignment, mode: Mode, found: _Found) -> None:
     """Every use has as many units as it asks for, different ones that exist, the fixed ones where fixed."""
-    engines = {engine.name: engine for engine in problem.engines}
     uses = {use.engine: use for use in mode.uses if use.ticks > 0}
     op = assignment.op
     for name, ids in assignment.units.items():
@@ -238,10 +239,12 @@ def _check_queues(problem: Problem, plan: Plan, found: _Found) -> None:
     modes = _modes(problem, plan)
     expected = set(_expected_entries(problem, plan, modes))
     actual = Counter(Step(q.engine, q.unit, entry.action, entry.op) for q in plan.queues for entry in q.entries)
+    # What is there once and belongs there needs no word: the rest is told in order.
+    wrong = expected ^ actual.keys() | {step for step, times in actual.items() if times > 1}
     home: dict[str, list[str]] = {}
-    for engine, unit, action, op in sorted(expected):
+    for engine, unit, action, op in sorted(expected) if wrong else ():
         home.setdefault(op, []).append(f"{action} in {engine}[{unit}]")
-    for step in sorted(expected | set(actual)):
+    for step in sorted(wrong):
         engine, unit, action, op = step
         lane = f"{engine}[{unit}]"
         times = actual[step]
@@ -310,9 +313,12 @@ def _check_simulation(schedule: Schedule, found: _Found) -> None:
     except PlanError as error:
         found("simulation", (), f"the plan cannot be simulated: {error}")
         return
+    times_of = attrgetter(*OpTimes._fields)
     for row in schedule.rows:
-        for field in ("start", "end", "transfer_start", "done", "wait_start", "observed"):
-            recorded, simulated = getattr(row, field), getattr(times[row.op], field)
+        at = times_of(row)
+        if at == times[row.op]:
+            continue
+        for field, recorded, simulated in zip(OpTimes._fields, at, times[row.op], strict=True):
             if recorded != simulated:
                 text = f"op {row.op!r} has {field} {recorded} in the file, but {simulated} ticks in a simulation"
                 found("simulation", (row.op, field), text)

@@ -38,10 +38,15 @@ def check_share_times(problem: Problem, modes: Mapping[str, Mode], rows: Mapping
     """In the predicted times ops between their start and their known end never hold more of a share than there is."""
     for share in _shares(problem):
         amounts = _amounts(modes, share)
-        for moment in sorted({rows[op].start for op in amounts}):
-            users = tuple(op for op in amounts if rows[op].start <= moment < rows[op].observed)
-            wanted = sum(amounts[op] for op in users)
-            if wanted > share.units:
+        starts = [(rows[op].start, units) for op, units in amounts.items()]
+        ends = [(rows[op].observed, -units) for op, units in amounts.items()]
+        held = 0
+        # At one instant the ends come first: what is negative sorts before.
+        for moment, change in sorted(starts + ends):
+            held += change
+            if held > share.units:
+                users = tuple(op for op in amounts if rows[op].start <= moment < rows[op].observed)
+                wanted = sum(amounts[op] for op in users)
                 names = " and ".join(repr(op) for op in users)
                 want, have = _in_words(problem, share, wanted), _in_words(problem, share, share.units)
                 text = f"ops {names} demand {want} of {share.name!r}, which has {have}, at tick {moment}"

@@ -52,7 +52,7 @@ class HappensBefore:
 
         A node that follows from the op itself, its end from its start, has no reason.
         """
-        order, missing = self._order()
+        order, missing = self._order
         if len(order) == len(self.followers):
             return []
         # Whoever is left has one before it that is left, so going back from anyone ends in a cycle.
@@ -91,6 +91,7 @@ class HappensBefore:
             found |= self.bit[op]
         return found
 
+    @cached_property
     def _order(self) -> tuple[list[Node], dict[Node, int]]:
         """Return the nodes, each behind all before it, and how many before each are left: none without a cycle."""
         missing = dict.fromkeys(self.followers, 0)
@@ -110,7 +111,7 @@ class HappensBefore:
 
     def _closure(self) -> dict[Node, int]:
         after: dict[Node, int] = {}
-        for node in reversed(self._order()[0]):
+        for node in reversed(self._order[0]):
             found = 0
             for follower in self.followers[node]:
                 found |= after[follower]

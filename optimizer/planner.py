@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Step = Literal["run", "start", "wait"]
 
 MOST_REMEMBERED = 2**14
-"""So many entries, and waits, are made once for all plans."""
+"""So many assignments, entries and waits are made once for all plans."""
 
 
 def make_plan(problem: Problem, decision: Decision) -> Plan:
@@ -59,10 +59,10 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
     names = [op.name for op in problem.ops]
     return Plan(
         assignments=tuple(
-            Assignment(
-                op=names[i],
-                mode=decision.modes[i],
-                units={use.engine: ids for use, ids in zip(modes[i].uses, decision.units[i], strict=False) if ids},
+            _assignment(
+                names[i],
+                decision.modes[i],
+                tuple((use.engine, ids) for use, ids in zip(modes[i].uses, decision.units[i], strict=False) if ids),
             )
             for i in range(len(names))
         ),
@@ -79,7 +79,12 @@ def make_plan(problem: Problem, decision: Decision) -> Plan:
     )
 
 
-# A search makes thousands of plans out of the same entries and waits, which nobody can change.
+# A search makes thousands of plans out of the same parts, which nobody can change.
+@lru_cache(MOST_REMEMBERED)
+def _assignment(op: str, mode: int, units: tuple[tuple[str, tuple[int, ...]], ...]) -> Assignment:
+    return Assignment(op=op, mode=mode, units=dict(units))
+
+
 @lru_cache(MOST_REMEMBERED)
 def _entry(op: str, action: Step) -> QueueEntry:
     return QueueEntry(op=op, action=action)

@@ -14,7 +14,7 @@ import heapq
 from bisect import insort
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from hexloom.formulations.problem import slows
 from hexloom.formulations.ticks import whole
@@ -33,8 +33,7 @@ Time = TypeVar("Time", int | Fraction, float)
 """Times in ticks: exact, or in floats, which are faster."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpTimes(Generic[Time]):
+class OpTimes(NamedTuple, Generic[Time]):
     """Times of one op in ticks.
 
     ``start``: the op (the issue of a transfer) begins. ``end``: its last unit is released (the owner, after the
@@ -72,9 +71,7 @@ def simulate(problem: Problem, plan: Plan, rule: Rule = "none", *, exact: bool =
     if exact or not slows(rule):
         return cast("ExactTimeline", Run(problem, plan, Sharing(problem, rule)).run())
     close = simulate_fast(problem, plan, Sharing(problem, rule, exact=False))
-    times = {
-        name: OpTimes(*(whole(Fraction(getattr(t, f))) for f in OpTimes.__slots__)) for name, t in close.times.items()
-    }
+    times = {name: OpTimes(*(whole(Fraction(time)) for time in t)) for name, t in close.times.items()}
     return Timeline(times, whole(Fraction(close.makespan)))
 
 
@@ -308,6 +305,6 @@ class Run:
             if released is None:
                 held = [mode.overhead_ticks + u.ticks for u in mode.uses if u.ticks > 0 and u.engine not in shares]
                 released = start + (mode.dma.issue_ticks if mode.dma else max(held, default=0))
-            times[op.name] = OpTimes(*(whole(t) for t in (start, released, moved, done, waited, seen)))
+            times[op.name] = OpTimes(*map(whole, (start, released, moved, done, waited, seen)))
         last: Any = max(max(t.observed, t.end) for t in times.values())
         return Timeline(times, max(last, self.problem.entry_ticks))

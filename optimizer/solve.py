@@ -13,7 +13,7 @@ from hexloom.formulations.again import claim_of, prove_again, prove_again_by_eve
 from hexloom.formulations.bounds import Bounds, lower_bounds
 from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.configuration.sequences import sequence_bound
-from hexloom.formulations.feasibility import Shortfall, channel_shortfall, first_shortfall
+from hexloom.formulations.feasibility import Shortfall, channel_shortfall, deadline_shortfall, first_shortfall
 from hexloom.formulations.pieces import Pieced, can_be_cut, search_in_pieces
 from hexloom.formulations.portfolio import Found, search
 from hexloom.formulations.problem import Problem, Rule, slows
@@ -210,7 +210,7 @@ def solve(
         return infeasible(shortfall)
     acting = acting_rule(problem, rule)
     bounds = lower_bounds(problem, acting)
-    shortfall = first_shortfall(problem, bounds.heads_tails, acting)
+    shortfall = deadline_shortfall(problem, bounds.heads_tails, acting)
     if shortfall is not None:
         return infeasible(shortfall)
 

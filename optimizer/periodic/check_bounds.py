@@ -5,16 +5,16 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hexloom.optimizer.arithmetic import Measure, all_work, windows
 from hexloom.optimizer.periodic.schedule import RECURRENCE, WRITTEN
 from hexloom.optimizer.sharing import acting_rule
+from hexloom.optimizer.windows import Measure, all_work, windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hexloom.formulations.problem import Problem
-    from hexloom.optimizer.arithmetic import Windows
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
+    from hexloom.optimizer.windows import Windows
 
     Label = tuple[str, str, int, int]
     Report = Callable[[str, tuple[str, ...], str], None]

@@ -206,7 +206,7 @@ def _run(
     def at(value: Moment) -> Moment:
         return begins + (value - first) * scale
 
-    times = {name: OpTimes(*(at(getattr(t, field)) for field in OpTimes.__slots__)) for name, (t, _) in raw.items()}
+    times = {name: OpTimes(*map(at, t)) for name, (t, _) in raw.items()}
     exact = frozenset(name for name, (_, known) in raw.items() if known)
     makespan = max(max(t.observed, t.end) for t in times.values())
     return Run(batch, times, exact, makespan)

@@ -133,9 +133,7 @@ class Observations:
 
 def _in_us(schedule: Schedule, times: Mapping[str, OpTimes[int | Fraction]], exact: frozenset[str]) -> Seen:
     tick = float(schedule.us(1))
-    found = {
-        name: OpTimes(*(float(getattr(t, field)) * tick for field in OpTimes.__slots__)) for name, t in times.items()
-    }
+    found = {name: OpTimes(*(float(time) * tick for time in t)) for name, t in times.items()}
     return Seen(found, exact)
 
 

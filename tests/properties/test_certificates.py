@@ -14,10 +14,10 @@ from hexloom.formulations.configuration.bound import configuration_bound
 from hexloom.formulations.configuration.certificate import Certificate, PricedClass
 from hexloom.formulations.feasibility import first_shortfall
 from hexloom.formulations.problem import Mode, Op, Problem, Use
-from hexloom.optimizer.arithmetic import windows
 from hexloom.optimizer.certificate import check_arithmetic, check_certificate
 from hexloom.optimizer.certificate_parts import Units
 from hexloom.optimizer.schedule import BoundRow
+from hexloom.optimizer.windows import windows
 
 
 def best(problem: Problem) -> int:

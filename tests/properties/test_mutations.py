@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -244,7 +244,7 @@ ROW_MUTATIONS = (shift_field, shift_op, shift_wait, shift_transfer)
 
 
 def _rows(times: Mapping[str, OpTimes]) -> list[OpRow]:
-    return [OpRow(op=name, **asdict(row)) for name, row in times.items()]
+    return [OpRow(op=name, **row._asdict()) for name, row in times.items()]
 
 
 def _parts(plan: Plan) -> Counter[tuple[str, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 
 import pytest
 from unit.small import held, move, on, plan, problem, run
@@ -14,7 +13,7 @@ from hexloom.optimizer.simulate import Timeline, simulate
 
 
 def times(timeline: Timeline, op: str) -> dict[str, int]:
-    return dataclasses.asdict(timeline.times[op])
+    return timeline.times[op]._asdict()
 
 
 def starts(timeline: Timeline) -> dict[str, int]:
