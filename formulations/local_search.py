@@ -136,17 +136,20 @@ class LocalSearch:
     ) -> Found:
         """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities.
 
-        ``sharpen`` is asked for better bounds when these prove nothing. Without ``climb`` that is all, if anything came
-        of it.
+        ``sharpen`` is asked for better bounds when these prove nothing. Without ``climb`` one list schedule is enough: who
+        asks knows better ways to shorten it.
         """
         infeasible = False
+        start: _Tried | None = None
         try:
             if not climb and len(self.problem.ops) >= MANY_OPS:
                 # Alone it is right most often; who wants more than list schedules tries it in its turn.
-                self._try(next(due_policies(self.problem, self.bounds, self.problem.fastest_modes)), 0, DUE_STEPS)
+                first = next(due_policies(self.problem, self.bounds, self.problem.fastest_modes))
+                start = self._try(first, 0, DUE_STEPS)
             for decision in () if self._proven else incumbents:
                 self._offer(decision)
-            start = None if self._proven else self._first_policy(by_due_dates=climb)
+            if start is None and not self._proven:
+                start = self._first_policy(by_due_dates=climb)
             if sharpen is not None and not self._proven:
                 self.bounds = sharpen()
             if self._best is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 from unit.small import held, move, on, plan, problem, run
 
