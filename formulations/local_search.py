@@ -136,8 +136,8 @@ class LocalSearch:
     ) -> Found:
         """Return the best decision found, starting from ``incumbents`` and the list schedules of plain priorities.
 
-        ``sharpen`` is asked for better bounds when these prove nothing. Without ``climb`` one list schedule is enough: who
-        asks knows better ways to shorten it.
+        ``sharpen`` is asked for better bounds when these prove nothing. Without ``climb`` one list schedule is enough:
+        who asks knows better ways to shorten it.
         """
         infeasible = False
         start: _Tried | None = None
