@@ -155,7 +155,7 @@ def test_blocks_share_a_section_exactly_when_they_meet(instance: tuple[list[Bloc
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(instances(8), st.sampled_from(RULES))
 def test_larger_instances_agree_with_brute_force(instance: tuple[list[Block], int], rule: CornerRule) -> None:
     blocks, capacity = instance

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Mode, Problem
 
-MANY = int(os.environ.get("HEXLOOM_AGREEMENT", "150"))
+MANY = int(os.environ.get("HEXLOOM_AGREEMENT", "100"))
 """Problems of the long comparison; 2,000 take four minutes on a core of their own."""
 
 LENGTHS = (0, 1, 4)

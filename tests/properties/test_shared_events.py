@@ -88,7 +88,7 @@ def test_the_best_run_of_up_to_six_ops_is_found(problem: Problem, rule: Rule) ->
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(12))
 @given(sharing_problems(min_ops=4, max_ops=7), SHARING_RULES)
 def test_the_best_run_of_up_to_seven_ops_is_found(problem: Problem, rule: Rule) -> None:
     against_the_plain_search(problem, rule)

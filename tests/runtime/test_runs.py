@@ -41,7 +41,7 @@ MADE: dict[str, Callable[[], Schedule]] = {
     "draining": examples.draining,
 }
 FOR_HEXAGON = ("hexloom_hexraw.c", "hexloom_hexmain.c", "hexloom_qurt.c", "hexloom_ggml.c")
-MANY = int(os.environ.get("HEXLOOM_RUNS", "50"))
+MANY = int(os.environ.get("HEXLOOM_RUNS", "30"))
 DELAYS = {"runs": 3, "delay_us": 200, "transfer_us": 300, "prove": 1}
 
 
