@@ -319,8 +319,12 @@ def attempt(machine: Machine, jobs: dict[str, list[Job]], least: int, seconds: t
         "moved_share": runs.moved / runs.total,
         "near_share": sum(one.near is True for of in runs.kept.values() for _, one in of) / max(1, runs.clean),
         "hand_over_ns": [round(probes[int(k * (len(probes) - 1))], 1) for k in (0, 0.5, 1)] if probes else [],
-        "fitted": {
-            "near" if near else "far": {row.name: [row.value, row.low, row.high] for row in fit[1].fitted}
+        "fits": {
+            "near" if near else "far": {
+                "fitted": {row.name: [row.value, row.low, row.high] for row in fit[1].fitted},
+                "left": {row.name: row.reason for row in fit[1].open if row.matters},
+                "pairs": [row.model_dump() for row in fit[1].pairs],
+            }
             for near, fit in fits.items()
             if fit is not None
         },

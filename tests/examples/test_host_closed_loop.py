@@ -107,7 +107,7 @@ def test_a_host_that_is_as_the_model_says_passes(loop: Any, made: Any, monkeypat
     assert found["median_error"] < 0.01 and found["worst_error"] < 0.02
     assert found["contended_pairs"] > 0
     assert found["pairs_median_error"] < found["pairs_median_error_without_contention"] / 5
-    near = found["fitted"]["near"]
+    near = found["fits"]["near"]["fitted"]
     assert near["interference.add beside gemm_stream"][0] == pytest.approx(0.78, rel=0.03)
     assert near["classes.norm.per_unit"][0] == pytest.approx(8000, rel=0.03)
     assert found["no_slower_than_serial"] == found["workloads"] == 2
