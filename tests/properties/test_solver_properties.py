@@ -15,6 +15,7 @@ from strategies import held_through, problems
 
 from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.feasibility import first_shortfall
+from hexloom.formulations.gates import Gates
 from hexloom.formulations.greedy import Policy, list_schedule
 from hexloom.formulations.local_search import Found, Limit, LocalSearch
 from hexloom.formulations.problem import Buffer, Engine, Mode, Op, Precedence, Problem, Scratchpad, Use
@@ -104,6 +105,15 @@ def test_every_list_schedule_runs_and_breaks_no_rule(case: tuple[Problem, Decisi
     plan = make_plan(problem, decision)
     timeline = simulate(problem, plan)
     assert faults(problem, plan, timeline.times) == []
+
+
+@given(st.data(), problems(max_ops=10))
+def test_whoever_is_not_asked_would_have_been_refused(data: st.DataObject, problem: Problem) -> None:
+    policy = data.draw(policies(problem))
+    decision = list_schedule(problem, policy)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Gates, "shut", lambda *_: False)
+        assert list_schedule(problem, policy) == decision
 
 
 @given(decided())
