@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexloom.emit.figures import number, short
+from hexloom.optimizer.bottleneck import limiting_engine
 
 if TYPE_CHECKING:
     from hexloom.formulations.ticks import Moment
@@ -29,7 +30,7 @@ def periodic_numbers(schedule: PeriodicSchedule, files: dict[str, str], wall_s: 
         "existing_us": us(schedule.baselines["existing"]),
         "baselines": {name: us(ticks) for name, ticks in schedule.baselines.items()},
         "bounds": {f"{b.name}.{b.engine}": us(b.ticks) for b in schedule.bounds},
-        "bottleneck": schedule.bounds[0].engine,
+        "bottleneck": limiting_engine(schedule.bounds),
         "trips": schedule.trips,
         "stretches": [
             {

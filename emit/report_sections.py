@@ -11,7 +11,7 @@ from hexloom.emit.html import Html, element, joined, table, text
 from hexloom.emit.memory_map import size
 from hexloom.emit.report_data import unit_of
 from hexloom.emit.summary import ADVICE, busy_fractions
-from hexloom.optimizer.bottleneck import in_words
+from hexloom.optimizer.bottleneck import in_words, limiting_bound
 from hexloom.optimizer.contention import contention_of
 from hexloom.optimizer.footprint import least_footprint
 
@@ -161,7 +161,8 @@ def signed(ticks: Moment, at: Times) -> str:
 
 def cards(schedule: Schedule, view: View) -> Html:
     """Return bottleneck, engines, scratchpad and advice, each in a box of its own."""
-    found = [_card("Bottleneck", paragraph(_sentence(in_words(schedule.bounds)), "."), schedule.bounds[0].detail)]
+    limit = paragraph(_sentence(in_words(schedule.bounds)), ".")
+    found = [_card("Bottleneck", limit, limiting_bound(schedule.bounds).detail)]
     busy = {name: of for name, of in busy_fractions(schedule, view).items() if not name.startswith("dma_queue")}
     if busy:
         items = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.schedule import BoundRow
 
 SEVERAL = "several"
@@ -16,7 +18,51 @@ NAMES = {"turns": "scratchpad", "configuration": SEVERAL, "search": SEVERAL}
 """Bounds that name no engine and are called otherwise than what limits there."""
 
 
-def bottleneck_of(bounds: Sequence[BoundRow]) -> str:
+PLAIN = ("engine_work", "channel_bytes", "steady_interval")
+"""Bounds that are the work of their engine and little else."""
+
+NEAR = Fraction(1, 50)
+"""Work of one engine so near below the best bound is what limits, whatever engine heads and tails are counted at."""
+
+
+class Named(Protocol):
+    """A bound: what it is called, its ticks, and the engine or channel at which it is counted, if any."""
+
+    @property
+    def name(self) -> str:
+        """The reason."""
+
+    @property
+    def ticks(self) -> Moment:
+        """What it proves."""
+
+    @property
+    def engine(self) -> str | None:
+        """Where."""
+
+
+Bound = TypeVar("Bound", bound=Named)
+
+
+def limiting_bound(bounds: Sequence[Bound]) -> Bound:
+    """Return which of ``bounds``, the best first, says what limits.
+
+    Heads and tails hold at any engine, also at one with a little work between much of others'.
+    """
+    best = bounds[0]
+    if best.name == "heads_tails":
+        most = max((row for row in bounds if row.name in PLAIN), key=lambda row: row.ticks, default=best)
+        if most.ticks >= best.ticks * (1 - NEAR) and most.engine != best.engine:
+            return most
+    return best
+
+
+def limiting_engine(bounds: Sequence[Named]) -> str | None:
+    """Return the engine or channel that limits; None where none does alone."""
+    return limiting_bound(bounds).engine
+
+
+def bottleneck_of(bounds: Sequence[Named]) -> str:
     """Return the engine or channel that limits, else ``critical_path``, ``scratchpad`` or ``several``."""
     best = bounds[0]
     if best.name == "search" and best.engine is None and len(bounds) > 1:
@@ -25,7 +71,7 @@ def bottleneck_of(bounds: Sequence[BoundRow]) -> str:
         # Where one engine works all along the longest chain, it is the engine that somebody can change.
         engine = next((row.engine for row in bounds[1:] if row.ticks == best.ticks and row.engine), None)
         return engine or best.name
-    return best.engine or NAMES.get(best.name, best.name)
+    return limiting_engine(bounds) or NAMES.get(best.name, best.name)
 
 
 def in_words(bounds: Sequence[BoundRow]) -> str:

@@ -12,7 +12,7 @@ from hexloom.formulations.problem import MAX_TICKS
 from hexloom.formulations.ticks import whole
 from hexloom.hwmodels import Machine, format_bytes
 from hexloom.optimizer.attribution import advise, attribute
-from hexloom.optimizer.bottleneck import in_words
+from hexloom.optimizer.bottleneck import in_words, limiting_engine
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.flips import with_flips
 from hexloom.optimizer.footprint import cost_of_room, lost_double_buffering
@@ -88,7 +88,7 @@ def finished(
     if -CLOSE * timeline.makespan <= plan_bound - timeline.makespan <= CLOSE * timeline.makespan:
         plan_bound = timeline.makespan  # the search counts in floats where ops slow each other
     proven = timeline.makespan == plan_bound
-    bottleneck = bounds[0].engine
+    bottleneck = limiting_engine(bounds)
     # Today's loops below the makespan break a deadline, or do not fit beside what is resident: no plan does that.
     quoted = {
         name: ticks if ticks is not None and ticks >= timeline.makespan else None

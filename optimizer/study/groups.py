@@ -14,6 +14,7 @@ from hexloom.formulations.decision import Decision
 from hexloom.formulations.ticks import whole
 from hexloom.optimizer.attribution import advise, attribute, last_work
 from hexloom.optimizer.baselines import baselines
+from hexloom.optimizer.bottleneck import limiting_engine
 from hexloom.optimizer.errors import NoPlanError
 from hexloom.optimizer.planner import make_plan
 from hexloom.optimizer.schedule import Gain
@@ -57,7 +58,7 @@ def study_of(result: Result, name: str, actual: Problem | None = None) -> Study:
     loops = result.loops if actual is None else at_tick(result.loops, schedule.problem.tick, source.tick)
     found = baselines(problem, loops, rule)
     tick = source.tick or Fraction(1)
-    bottleneck = schedule.bounds[0].engine if bounds is None else bounds.best.engine
+    bottleneck = limiting_engine(schedule.bounds if bounds is None else bounds.found)
     groups = (
         Group(name="serial", makespan=found.serial),
         Group(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hexloom.formulations.ticks import whole
 from hexloom.optimizer.attribution import advise, last_work
+from hexloom.optimizer.bottleneck import limiting_engine
 from hexloom.optimizer.periodic.solve import FEW, passed, reduced_of, schedule_of
 from hexloom.optimizer.periodic.trial import Source
 from hexloom.optimizer.schedule import Gain
@@ -41,7 +42,7 @@ def study_of_loops(source: Source, *, time_limit_s: float, seed: int | None) -> 
         It cannot be scheduled as loops.
     """
     schedule, reduced = planned(source, time_limit_s, seed)
-    bottleneck = schedule.bounds[0].engine
+    bottleneck = limiting_engine(schedule.bounds)
     times = _Times(source, schedule)
     plan = times.group("plan", steady(reduced, _as_it_is, bottleneck))
     if plan.makespan is None:  # what its parts are is not known, but how long it takes is

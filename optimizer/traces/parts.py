@@ -9,6 +9,7 @@ from hexloom.formulations.decision import Decision
 from hexloom.formulations.problem import slows
 from hexloom.formulations.ticks import whole
 from hexloom.optimizer.attribution import last_work
+from hexloom.optimizer.bottleneck import limiting_engine
 from hexloom.optimizer.schedule import Gain
 from hexloom.optimizer.simulate import Timeline
 from hexloom.optimizer.traces.replay import Lengths, alone, lengths_of, replayed
@@ -83,5 +84,5 @@ def _last_work(schedule: Schedule, times: Mapping[str, OpTimes[Moment]], makespa
     chosen = tuple(a.mode for a in schedule.plan.assignments)
     decision = Decision(chosen, ((),) * len(chosen), (), (), (), ())
     timeline = Timeline(dict(times), makespan)
-    last = last_work(schedule.problem, decision, timeline, schedule.bounds[0].engine, schedule.contention)
+    last = last_work(schedule.problem, decision, timeline, limiting_engine(schedule.bounds), schedule.contention)
     return min(last, makespan)
