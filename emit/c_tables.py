@@ -12,13 +12,26 @@ from typing import TYPE_CHECKING, Any
 from hexloom.emit.ctext import EXTERNAL, INTERNAL, CText, Names, braced, comment, identifier, unsigned
 from hexloom.emit.descriptors import with_descriptors
 from hexloom.emit.looped import make_looped_tables
-from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, LAPS, NONE, STRIDE, TAIL_COLUMNS, TAIL_ROWS, TASK, TRIPS
+from hexloom.emit.records import (
+    ABI_MAJOR,
+    ABI_MINOR,
+    HEADER,
+    LAPS,
+    NONE,
+    RUN,
+    START,
+    STRIDE,
+    TAIL_COLUMNS,
+    TAIL_ROWS,
+    TASK,
+    TRIPS,
+)
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 
 if TYPE_CHECKING:
     from hexloom.emit.records import Record
-    from hexloom.emit.rows import Parameter, Tables
+    from hexloom.emit.rows import Await, Parameter, Tables
     from hexloom.optimizer.schedule import Schedule
 
 SHARED_HEADER, SELFTEST_HEADER = "hexloom_tables.h", "hexloom_selftest.h"
@@ -147,7 +160,10 @@ class CTables:
         known = {b.name: b for b in (*schedule.problem.buffers, *(b for b, _ in schedule.problem.buffers_as_one))}
         buffers = [known[name] for name in tables.buffer_names]
         rows = {row.op: row for row in schedule.rows}
-        waits = [tables.waits[t.first_wait : t.first_wait + t.wait_count] for t in tables.tasks]
+        waits: list[dict[Await, None]] = [{} for _ in tables.tasks]
+        for entry, awaited in zip(tables.entries, tables.waits, strict=True):
+            if entry.action in (RUN, START):
+                waits[entry.task] |= dict.fromkeys(awaited)
         producers: list[list[int]] = [[] for _ in tables.events]
         waiters: list[list[int]] = [[] for _ in tables.events]
         for k, task in enumerate(tables.tasks):

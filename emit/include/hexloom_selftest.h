@@ -68,7 +68,6 @@ static uint32_t hexloom_checksum(const hexloom_view *view) {
   crc = hexloom_crc_add(crc, &header, sizeof header);
   crc = hexloom_crc_add(crc, view->tasks, sizeof(hexloom_task) * header.task_count);
   crc = hexloom_crc_add(crc, view->operands, sizeof(hexloom_operand) * header.operand_count);
-  crc = hexloom_crc_add(crc, view->waits, sizeof(hexloom_wait) * header.wait_count);
   crc = hexloom_crc_add(crc, view->events, sizeof(hexloom_event) * header.event_count);
   crc = hexloom_crc_add(crc, view->queues, sizeof(hexloom_queue) * header.queue_count);
   crc = hexloom_crc_add(crc, view->entries, sizeof(hexloom_entry) * header.entry_count);
@@ -90,7 +89,7 @@ static hexloom_verdict hexloom_check_header(const hexloom_header *h) {
   if (h->abi_major != HEXLOOM_ABI_MAJOR) return hexloom_say("the tables have another ABI", h->abi_major);
   if (h->abi_minor > HEXLOOM_ABI_MINOR) return hexloom_say("the tables are newer than this code", h->abi_minor);
   if (h->header_bytes != sizeof(hexloom_header) || h->task_bytes != sizeof(hexloom_task) ||
-      h->operand_bytes != sizeof(hexloom_operand) || h->wait_bytes != sizeof(hexloom_wait) ||
+      h->operand_bytes != sizeof(hexloom_operand) ||
       h->event_bytes != sizeof(hexloom_event) || h->queue_bytes != sizeof(hexloom_queue) ||
       h->entry_bytes != sizeof(hexloom_entry) || h->buffer_bytes != sizeof(hexloom_buffer) ||
       h->binding_bytes != sizeof(hexloom_binding) || h->loop_bytes != sizeof(hexloom_loop) ||
@@ -222,8 +221,10 @@ static uint32_t hexloom_loop_of_entry(const hexloom_view *v, uint32_t queue, uin
 }
 
 static uint32_t hexloom_trigger_of(const hexloom_view *v, const hexloom_entry *entry) {
-  const hexloom_task *task = &v->tasks[entry->task];
-  if (entry->action == HEXLOOM_START || task->trigger_event == HEXLOOM_NONE) return HEXLOOM_NONE;
+  const hexloom_task *task;
+  if (entry->action == HEXLOOM_START || entry->action == HEXLOOM_AFTER) return HEXLOOM_NONE;
+  task = &v->tasks[entry->task];
+  if (task->trigger_event == HEXLOOM_NONE) return HEXLOOM_NONE;
   return task->trigger_event + ((task->flags & HEXLOOM_TASK_APART) != 0u ? entry->slice : 0u);
 }
 
@@ -443,7 +444,7 @@ static hexloom_verdict hexloom_check_descriptor(const hexloom_view *v, uint32_t 
 static hexloom_verdict hexloom_check_tasks(hexloom_walk *w) {
   const hexloom_view *v = w->view;
   const hexloom_header *h = v->header;
-  uint32_t t, k, operands = 0u, waits = 0u, descriptors = 0u;
+  uint32_t t, k, operands = 0u, descriptors = 0u;
   for (t = 0; t < h->task_count; t++) {
     const hexloom_task *task = &v->tasks[t];
     const uint32_t apart = (task->flags & HEXLOOM_TASK_APART) != 0u ? task->slice_count : 1u;
@@ -456,8 +457,8 @@ static hexloom_verdict hexloom_check_tasks(hexloom_walk *w) {
     if (task->queue >= h->queue_count) return hexloom_say("a task names no queue", t);
     if (task->first_operand != operands || task->operand_count > h->operand_count - operands)
       return hexloom_say("the operands of a task do not follow those before", t);
-    if (task->first_wait != waits || task->wait_count > h->wait_count - waits)
-      return hexloom_say("the waits of a task do not follow those before", t);
+    if (task->wait_event != HEXLOOM_NONE && task->wait_event >= h->event_count)
+      return hexloom_say("a task waits for no event that exists", t);
     if (task->first_descriptor != descriptors || task->descriptor_count > h->descriptor_count - descriptors)
       return hexloom_say("the descriptors of a task do not follow those before", t);
     if (!hexloom_counts(v, task)) return hexloom_say("a task has more iterations than can be counted", t);
@@ -469,7 +470,6 @@ static hexloom_verdict hexloom_check_tasks(hexloom_walk *w) {
     }
     for (k = 0; k < task->operand_count; k++) w->user[operands + k] = t;
     operands += task->operand_count;
-    waits += task->wait_count;
     descriptors += task->descriptor_count;
     if (task->trigger_event == HEXLOOM_NONE) continue;
     if (apart > h->event_count || task->trigger_event > h->event_count - apart || apart == 0u)
@@ -487,12 +487,43 @@ static hexloom_verdict hexloom_check_tasks(hexloom_walk *w) {
       return hexloom_say("a group may have more iterations than the most laps make", k);
   for (k = operands; k < h->operand_count; k++)
     if (h->loop_count == 0u || v->operands[k].flags != 0u) return hexloom_say("operands belong to no task", k);
-  if (waits != h->wait_count) return hexloom_say("waits belong to no task", waits);
   if (descriptors != h->descriptor_count) return hexloom_say("descriptors belong to no task", descriptors);
-  for (k = 0; k < h->wait_count; k++) {
-    if (v->waits[k].event >= h->event_count) return hexloom_say("a wait is for no event that exists", k);
-    w->counters[v->waits[k].event]++;
+  return hexloom_say(NULL, 0u);
+}
+
+/* Whether an entry waits where it may: for an event, and before a task of the same queue and body that is begun. */
+static hexloom_verdict hexloom_check_after(const hexloom_view *v, uint32_t q, uint32_t e) {
+  const hexloom_queue *queue = &v->queues[q];
+  if (v->entries[e].task >= v->header->event_count) return hexloom_say("an entry waits for no event that exists", e);
+  if (e + 1u - queue->first_entry == queue->entry_count || v->entries[e + 1u].action == HEXLOOM_WAIT ||
+      hexloom_loop_of_entry(v, q, e) != hexloom_loop_of_entry(v, q, e + 1u))
+    return hexloom_say("an entry waits for an event, and nothing that begins follows", e);
+  return hexloom_say(NULL, 0u);
+}
+
+/* Count the waits for events, and look at their thresholds where no lap changes them. */
+static hexloom_verdict hexloom_check_waits(hexloom_walk *w) {
+  const hexloom_view *v = w->view;
+  const hexloom_header *h = v->header;
+  uint32_t q, e, k;
+  for (k = 0; k < h->task_count; k++) {
+    const hexloom_task *task = &v->tasks[k];
+    if (task->wait_event == HEXLOOM_NONE) continue;
+    w->counters[task->wait_event]++;
+    if (h->loop_count == 0u && task->wait_threshold - 1u >= v->events[task->wait_event].triggers)
+      return hexloom_say("a task waits for what is never triggered so often, or for nothing", k);
   }
+  for (q = 0; q < h->queue_count; q++)
+    for (e = v->queues[q].first_entry; e < v->queues[q].first_entry + v->queues[q].entry_count; e++) {
+      const hexloom_entry *entry = &v->entries[e];
+      hexloom_verdict verdict;
+      if (entry->action != HEXLOOM_AFTER) continue;
+      verdict = hexloom_check_after(v, q, e);
+      if (verdict.problem != NULL) return verdict;
+      w->counters[entry->task]++;
+      if (h->loop_count == 0u && hexloom_threshold(entry) - 1u >= v->events[entry->task].triggers)
+        return hexloom_say("an entry waits for what is never triggered so often, or for nothing", e);
+    }
   for (k = 0; k < h->event_count; k++) {
     if (w->counters[k] != v->events[k].waiters) return hexloom_say("an event has another number of waiters", k);
     w->counters[k] = 0u;
@@ -531,10 +562,6 @@ static hexloom_verdict hexloom_check_events(hexloom_walk *w) {
     if (most >= 0x80000000u) return hexloom_say("an event is triggered more often than can be counted", k);
     w->counters[k] = 0u;
   }
-  if (h->loop_count > 0u) return hexloom_say(NULL, 0u);
-  for (k = 0; k < h->wait_count; k++)
-    if (v->waits[k].threshold == 0u || v->waits[k].threshold > v->events[v->waits[k].event].triggers)
-      return hexloom_say("a wait has a threshold that is never reached, or none", k);
   return hexloom_say(NULL, 0u);
 }
 
@@ -594,6 +621,7 @@ static hexloom_verdict hexloom_check_queues(hexloom_walk *w) {
   if (next != h->entry_count) return hexloom_say("entries belong to no queue", next);
   for (k = h->entry_count; k-- > 0u;) {
     const hexloom_entry *entry = &v->entries[k];
+    if (entry->action == HEXLOOM_AFTER) continue; /* it names an event */
     if (entry->task >= h->task_count) return hexloom_say("an entry names no task", k);
     w->next_entry[k] = w->first_entry[entry->task];
     w->first_entry[entry->task] = k;
@@ -654,41 +682,46 @@ static int hexloom_in_step(const hexloom_walk *w, uint32_t queue) {
   return 1;
 }
 
-/* Whether the waits of a task are over for a queue that has come to it; -1: they never can be. */
-static int hexloom_may_begin(const hexloom_walk *w, uint32_t queue, uint32_t t) {
-  const hexloom_view *v = w->view;
-  const hexloom_task *task = &v->tasks[t];
-  uint32_t k;
-  for (k = 0; k < task->wait_count; k++) {
-    const hexloom_wait *wait = &v->waits[task->first_wait + k];
-    const uint32_t loop = v->header->loop_count == 0u ? HEXLOOM_NONE : hexloom_loop_of_event(v, wait->event);
-    uint32_t threshold = wait->threshold;
-    if (loop != HEXLOOM_NONE && hexloom_laps_at(v, queue, w->at[queue], loop)) threshold += w->per_lap[wait->event];
-    if (threshold == 0u || threshold > v->events[wait->event].triggers + w->per_lap[wait->event]) return -1;
-    if (w->counters[wait->event] < threshold) return 0;
+/* What an entry waits for itself: 1 with the event and its threshold, or 0. */
+static int hexloom_wait_of(const hexloom_view *v, const hexloom_entry *entry, uint32_t *event, uint32_t *threshold) {
+  const hexloom_task *task;
+  if (entry->action == HEXLOOM_AFTER) {
+    *event = entry->task;
+    *threshold = hexloom_threshold(entry);
+    return 1;
   }
-  return 1;
+  task = &v->tasks[entry->task];
+  *event = task->wait_event;
+  *threshold = task->wait_threshold;
+  return entry->action != HEXLOOM_WAIT && task->wait_event != HEXLOOM_NONE;
+}
+
+/* Whether what an entry waits for is there for a queue that has come to it; -1: it never can be. */
+static int hexloom_may_begin(const hexloom_walk *w, uint32_t queue, const hexloom_entry *entry) {
+  const hexloom_view *v = w->view;
+  uint32_t event, threshold, loop;
+  if (!hexloom_wait_of(v, entry, &event, &threshold)) return 1;
+  loop = v->header->loop_count == 0u ? HEXLOOM_NONE : hexloom_loop_of_event(v, event);
+  if (loop != HEXLOOM_NONE && hexloom_laps_at(v, queue, w->at[queue], loop)) threshold += w->per_lap[event];
+  if (threshold == 0u || threshold > v->events[event].triggers + w->per_lap[event]) return -1;
+  return w->counters[event] >= threshold;
 }
 
 /* Note what is surely over when an entry begins. */
 static void hexloom_begin(const hexloom_walk *w, uint32_t queue, uint32_t entry) {
   const hexloom_view *v = w->view;
-  const hexloom_task *task = &v->tasks[v->entries[entry].task];
-  uint32_t k, t, e;
+  uint32_t event, threshold, t, e;
   if (w->words_per_set == 0u) return;
   if (w->at[queue] > 0u) {
     const hexloom_entry *last = &v->entries[entry - 1u];
-    const int late = (v->tasks[last->task].flags & HEXLOOM_TASK_ASYNC) != 0u;
+    const int late = last->action != HEXLOOM_AFTER && (v->tasks[last->task].flags & HEXLOOM_TASK_ASYNC) != 0u;
     hexloom_include(w, entry, entry - 1u, last->action != HEXLOOM_START && !late);
   }
-  if (v->entries[entry].action == HEXLOOM_WAIT) return;
-  for (k = 0; k < task->wait_count; k++) {
-    const hexloom_wait *wait = &v->waits[task->first_wait + k];
-    if (wait->threshold != v->events[wait->event].triggers) continue; /* says nothing about a certain producer */
-    for (t = w->first_task[wait->event]; t != HEXLOOM_NONE; t = w->next_task[t])
-      for (e = w->first_entry[t]; e != HEXLOOM_NONE; e = w->next_entry[e])
-        if (v->entries[e].action != HEXLOOM_START) hexloom_include(w, entry, e, 1);
-  }
+  if (!hexloom_wait_of(v, &v->entries[entry], &event, &threshold)) return;
+  if (threshold != v->events[event].triggers) return; /* says nothing about a certain producer */
+  for (t = w->first_task[event]; t != HEXLOOM_NONE; t = w->next_task[t])
+    for (e = w->first_entry[t]; e != HEXLOOM_NONE; e = w->next_entry[e])
+      if (v->entries[e].action != HEXLOOM_START) hexloom_include(w, entry, e, 1);
 }
 
 /* Whether all queues of a task have come to it, with `queue`. */
@@ -698,7 +731,7 @@ static int hexloom_all_stand(const hexloom_walk *w, uint32_t t) {
   for (other = 0; other < v->header->queue_count; other++)
     if (w->at[other] < v->queues[other].entry_count) {
       const hexloom_entry *head = &v->entries[v->queues[other].first_entry + w->at[other]];
-      if (head->task == t && head->action == HEXLOOM_RUN) standing++;
+      if (head->action == HEXLOOM_RUN && head->task == t) standing++;
     }
   return standing == v->tasks[t].slice_count;
 }
@@ -708,20 +741,21 @@ static int hexloom_step_queue(hexloom_walk *w, uint32_t q) {
   const hexloom_view *v = w->view;
   const uint32_t e = v->queues[q].first_entry + w->at[q];
   const hexloom_entry *entry = &v->entries[e];
-  const uint32_t t = entry->task;
-  const hexloom_task *task = &v->tasks[t];
   const uint32_t event = hexloom_trigger_of(v, entry);
   if (!hexloom_in_step(w, q)) return 0;
   /* the queue that completes the meeting lets all of them go on */
-  if (entry->action == HEXLOOM_START || (entry->action == HEXLOOM_RUN && w->begun[t] == 0u)) {
-    const int may = hexloom_may_begin(w, q, t);
-    if (may < 0) return -1;
-    if (may == 0 || (entry->action == HEXLOOM_RUN && !hexloom_all_stand(w, t))) return 0;
+  if (entry->action != HEXLOOM_RUN || w->begun[entry->task] == 0u) {
+    const int may = hexloom_may_begin(w, q, entry);
+    if (may <= 0) return may;
+    if (entry->action == HEXLOOM_RUN && !hexloom_all_stand(w, entry->task)) return 0;
   }
-  if (entry->action == HEXLOOM_START && w->under_way[task->first_slot]++ >= task->slots) return -1;
-  if (entry->action == HEXLOOM_WAIT && w->under_way[task->first_slot]-- == 0u) return -1;
+  if (entry->action == HEXLOOM_START || entry->action == HEXLOOM_WAIT) {
+    const hexloom_task *task = &v->tasks[entry->task];
+    if (entry->action == HEXLOOM_START && w->under_way[task->first_slot]++ >= task->slots) return -1;
+    if (entry->action == HEXLOOM_WAIT && w->under_way[task->first_slot]-- == 0u) return -1;
+  }
   hexloom_begin(w, q, e);
-  if (entry->action == HEXLOOM_RUN) w->begun[t]++;
+  if (entry->action == HEXLOOM_RUN) w->begun[entry->task]++;
   if (event != HEXLOOM_NONE) w->counters[event]++;
   w->at[q]++;
   return 1;
@@ -862,6 +896,7 @@ static hexloom_verdict hexloom_test(const hexloom_view *view, uint32_t *memory, 
   if (verdict.problem == NULL) verdict = hexloom_check_queues(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_tasks(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_entries(&walk);
+  if (verdict.problem == NULL) verdict = hexloom_check_waits(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_run(&walk);
   if (!with_sets) return verdict;
   if (verdict.problem == NULL) verdict = hexloom_check_parts(&walk);
