@@ -34,7 +34,13 @@ if TYPE_CHECKING:
     from hexloom.emit.rows import Await, Parameter, Tables
     from hexloom.optimizer.schedule import Schedule
 
-SHARED_HEADER, SELFTEST_HEADER = "hexloom_tables.h", "hexloom_selftest.h"
+SHARED_HEADERS = ("hexloom_tables.h", "hexloom_layout.h")
+SELFTEST_HEADERS = (
+    "hexloom_selftest.h",
+    *(f"hexloom_selftest_{part}.h" for part in ("base", "memory", "tasks", "run")),
+)
+"""The first one is what others include."""
+
 INSIDE = frozenset({"loops", "bodies", "parameters", "descriptors", "advances"})
 """Tables that not every schedule has; nobody but the view names them."""
 
@@ -75,7 +81,7 @@ class CTables:
         out = self._banner()
         tables, macro = self.tables, self.macro
         head = tables.header
-        out.open_guard(f"HEXLOOM_{macro}_H", (SHARED_HEADER,))
+        out.open_guard(f"HEXLOOM_{macro}_H", SHARED_HEADERS[:1])
         for name, value in (("TARGET_ARCH", head.target_arch), ("CRC32", head.crc32)):
             out.define(f"{macro}_{name}", unsigned(value))
         available = self.schedule.problem.scratchpad.available_bytes
@@ -130,7 +136,9 @@ class CTables:
         """Return a program that checks the tables, prints one line, and returns 0 when nothing is wrong, else 1."""
         stem = self.stem
         out = self._banner()
-        out("#include <stdio.h>", "#include <stdlib.h>", "", f'#include "{stem}.h"', f'#include "{SELFTEST_HEADER}"')
+        out(
+            "#include <stdio.h>", "#include <stdlib.h>", "", f'#include "{stem}.h"', f'#include "{SELFTEST_HEADERS[0]}"'
+        )
         out("", "int main(void) {", "  hexloom_view view;", "  hexloom_verdict verdict;", "  uint32_t *memory;")
         out("  size_t words;", f"  {stem}_view(&view);", "  words = hexloom_selftest_words(view.header);")
         out("  memory = (uint32_t *)malloc(sizeof(uint32_t) * (words + 1u));", "  if (memory == NULL) {")
@@ -146,11 +154,12 @@ class CTables:
         """Return rules for make, with file names relative to their folder: what to remake when what changes."""
         stem = self.stem
         escaped = source.replace("$", "$$").replace("#", "\\#").replace(" ", "\\ ").replace("\n", "\\ ")
+        shared = " ".join(SHARED_HEADERS)
         files = " ".join(f"{stem}{end}" for end in (".h", ".c", ".json", "_selftest.c"))
         return (
             f"{files}: {escaped}\n"
-            f"{stem}.o: {stem}.c {stem}.h {SHARED_HEADER}\n"
-            f"{stem}_selftest.o: {stem}_selftest.c {stem}.h {SHARED_HEADER} {SELFTEST_HEADER}\n"
+            f"{stem}.o: {stem}.c {stem}.h {shared}\n"
+            f"{stem}_selftest.o: {stem}_selftest.c {stem}.h {shared} {' '.join(SELFTEST_HEADERS)}\n"
         )
 
     def side_car(self) -> str:

@@ -34,7 +34,7 @@ ALL_RECORDS = [value for value in vars(records).values() if isinstance(value, re
 
 
 def test_the_shipped_header_checks_every_size_and_offset() -> None:
-    text = shared_text("hexloom_tables.h")
+    text = shared_text("hexloom_layout.h")
     checks = dict(re.findall(r"HEXLOOM_STATIC_CHECK\((\w+), (?:sizeof|offsetof)\(.*?\) == (\d+)u\);", text))
     expected = {}
     for record in ALL_RECORDS:
