@@ -106,8 +106,8 @@ static hexloom_verdict hexloom_test(const hexloom_view *view, uint32_t *memory, 
   if (verdict.problem == NULL) verdict = hexloom_check_memory(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_queues(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_tasks(&walk);
-  if (verdict.problem == NULL) verdict = hexloom_check_entries(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_waits(&walk);
+  if (verdict.problem == NULL) verdict = hexloom_check_entries(&walk);
   if (verdict.problem == NULL) verdict = hexloom_check_run(&walk);
   if (!with_sets) return verdict;
   if (verdict.problem == NULL) verdict = hexloom_check_parts(&walk);

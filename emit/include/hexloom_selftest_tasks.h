@@ -83,6 +83,11 @@ static hexloom_verdict hexloom_check_slots(hexloom_walk *w, uint32_t t) {
   return hexloom_say(NULL, 0u);
 }
 
+/* Whether an event comes to a threshold that is one; where laps change both, the run says. */
+static int hexloom_is_reached(const hexloom_view *v, uint32_t event, uint32_t threshold) {
+  return v->header->loop_count > 0u || (threshold > 0u && threshold <= v->events[event].triggers);
+}
+
 static hexloom_verdict hexloom_check_tasks(hexloom_walk *w) {
   const hexloom_view *v = w->view;
   const hexloom_header *h = v->header;
@@ -101,6 +106,11 @@ static hexloom_verdict hexloom_check_tasks(hexloom_walk *w) {
       return hexloom_say("the operands of a task do not follow those before", t);
     if (task->wait_event != HEXLOOM_NONE && task->wait_event >= h->event_count)
       return hexloom_say("a task waits for no event that exists", t);
+    if (task->wait_event != HEXLOOM_NONE) {
+      if (!hexloom_is_reached(v, task->wait_event, task->wait_threshold))
+        return hexloom_say("a task waits for what is never triggered so often, or for nothing", t);
+      w->counters[task->wait_event]++;
+    }
     if (task->first_descriptor != descriptors || task->descriptor_count > h->descriptor_count - descriptors)
       return hexloom_say("the descriptors of a task do not follow those before", t);
     if (!hexloom_counts(v, task)) return hexloom_say("a task has more iterations than can be counted", t);
@@ -143,18 +153,11 @@ static hexloom_verdict hexloom_check_after(const hexloom_view *v, uint32_t q, ui
   return hexloom_say(NULL, 0u);
 }
 
-/* Count the waits for events, and look at their thresholds where no lap changes them. */
+/* Count the waits of entries to those of tasks. */
 static hexloom_verdict hexloom_check_waits(hexloom_walk *w) {
   const hexloom_view *v = w->view;
   const hexloom_header *h = v->header;
   uint32_t q, e, k;
-  for (k = 0; k < h->task_count; k++) {
-    const hexloom_task *task = &v->tasks[k];
-    if (task->wait_event == HEXLOOM_NONE) continue;
-    w->counters[task->wait_event]++;
-    if (h->loop_count == 0u && task->wait_threshold - 1u >= v->events[task->wait_event].triggers)
-      return hexloom_say("a task waits for what is never triggered so often, or for nothing", k);
-  }
   for (q = 0; q < h->queue_count; q++)
     for (e = v->queues[q].first_entry; e < v->queues[q].first_entry + v->queues[q].entry_count; e++) {
       const hexloom_entry *entry = &v->entries[e];
@@ -162,9 +165,9 @@ static hexloom_verdict hexloom_check_waits(hexloom_walk *w) {
       if (entry->action != HEXLOOM_AFTER) continue;
       verdict = hexloom_check_after(v, q, e);
       if (verdict.problem != NULL) return verdict;
-      w->counters[entry->task]++;
-      if (h->loop_count == 0u && hexloom_threshold(entry) - 1u >= v->events[entry->task].triggers)
+      if (!hexloom_is_reached(v, entry->task, hexloom_threshold(entry)))
         return hexloom_say("an entry waits for what is never triggered so often, or for nothing", e);
+      w->counters[entry->task]++;
     }
   for (k = 0; k < h->event_count; k++) {
     if (w->counters[k] != v->events[k].waiters) return hexloom_say("an event has another number of waiters", k);
