@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hexloom.emit.hexagon import FLAGS, LINK, NEWEST, find_clang, find_emulator
 from hexloom.emit.host import RUNTIME, write_runtime
-from hexloom.emit.records import AWAIT, ENTRY, HEADER, TASK
+from hexloom.emit.records import AFTER, ENTRY, HEADER, TASK
 from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -69,28 +69,26 @@ def _packets(folder: Path, compiler: list[str], emulator: str, runs: int) -> int
 
 
 def lines_per_task(tables: Tables) -> tuple[float, int]:
-    """Return how many cache lines of tables a queue comes to with a task, on average and at most.
+    """Return how many cache lines of tables a queue comes to with an entry: new ones on average, and all at most.
 
-    Counted are those of the entry, the task and its waits that the entry before did not have; the tables begin at a
-    line. Counters of events lie elsewhere, on lines of their own.
+    An entry touches its own line and that of its task, where it has one; new are those that the entry before did not
+    have. The tables begin at a line. Counters of events lie elsewhere, on lines of their own.
     """
     at: dict[str, int] = {}
     offset = HEADER.size_bytes
     for name, record, rows in tables.parts:
         at[name] = offset
         offset += record.size_bytes * len(rows)
-    found = []
+    fresh, most = [], 0
     for queue in tables.queues:
         before: set[int] = set()
         for k in range(queue.first_entry, queue.first_entry + queue.entry_count):
             entry = tables.entries[k]
-            task = tables.tasks[entry.task]
-            spans = [
-                (at["entries"] + k * ENTRY.size_bytes, ENTRY.size_bytes),
-                (at["tasks"] + entry.task * TASK.size_bytes, TASK.size_bytes),
-                (at["waits"] + task.first_wait * AWAIT.size_bytes, task.wait_count * AWAIT.size_bytes),
-            ]
-            lines = {n for start, size in spans if size for n in range(start // LINE, (start + size - 1) // LINE + 1)}
-            found.append(len(lines - before))
+            spans = [(at["entries"] + k * ENTRY.size_bytes, ENTRY.size_bytes)]
+            if entry.action != AFTER:
+                spans.append((at["tasks"] + entry.task * TASK.size_bytes, TASK.size_bytes))
+            lines = {n for start, size in spans for n in range(start // LINE, (start + size - 1) // LINE + 1)}
+            fresh.append(len(lines - before))
+            most = max(most, len(lines))
             before = lines
-    return sum(found) / len(found), max(found)
+    return sum(fresh) / len(fresh), most

@@ -9,7 +9,7 @@ threads that are started and joined, and with threads that stay. ``looped`` and 
 ``awaited``, in a loop of 20 tasks. Bytes per task are those of a solved example, ``looped_bytes`` those of a periodic
 one for 10^3 and for 10^6 iterations. ``packets`` (of v73, counted in the emulator) are from one kernel to the next one,
 for tasks as in ``dispatch``, ``triggered`` and ``awaited``; ``lines_mean_and_most`` the cache lines of tables that a
-queue comes to with a task, of these and of the example. ``code_bytes`` are those of this host and of v73, compiled for
+queue comes to with an entry, of these and of the example. ``code_bytes`` are those of this host and of v73, compiled for
 size.
 ``--quick`` takes fewer executions.
 """
@@ -32,6 +32,7 @@ from dispatch_packets import lines_per_task, packets_per_task
 
 from hexloom import Workload, solve
 from hexloom.emit import records
+from hexloom.emit.awaited import awaited
 from hexloom.emit.hexagon import FLAGS as HEXAGON_FLAGS
 from hexloom.emit.hexagon import NEWEST, find_clang
 from hexloom.emit.host import FLAGS, RUNTIME, find_compiler
@@ -71,27 +72,26 @@ def tables_of(queues: list[list[tuple[int | None, list[int]]]]) -> Tables:
     Every event is triggered once.
     """
     tasks: list[Task] = []
-    waits: list[Await] = []
     entries: list[Entry] = []
     rows: list[Queue] = []
     triggered = {event for queue in queues for event, _ in queue if event is not None}
     waiters = dict.fromkeys(sorted(triggered), 0)
     for q, queue in enumerate(queues):
-        rows.append(Queue(0, q, records.HVX, 0, len(entries), len(queue)))
-        for event, awaited in queue:
-            entries.append(Entry(len(tasks), records.RUN, 0, 0))
+        before = len(entries)
+        for event, others in queue:
+            waits = awaited({Await(other, 1): [q] for other in others})
+            entries += (*waits.entries(q), Entry(len(tasks), records.RUN, 0, 0))
             trigger = NONE if event is None else event
-            tasks.append(Task(0, records.HVX, 0, 0, 0, 0, 0, q, 1, 0, 0, len(waits), len(awaited), trigger))
-            for other in awaited:
+            tasks.append(Task(0, records.HVX, 0, 0, 0, 0, 0, q, 1, 0, 0, waits.own.event, waits.own.threshold, trigger))
+            for other in others:
                 waiters[other] += 1
-                waits.append(Await(other, 1))
+        rows.append(Queue(0, q, records.HVX, 0, before, len(entries) - before))
     events = tuple(Event(1, n) for n in waiters.values())
-    header = Header(0, len(tasks), 0, len(waits), len(events), len(rows), len(entries), 0, 1, 0, 0)
+    header = Header(0, len(tasks), 0, len(events), len(rows), len(entries), 0, 1, 0, 0)
     return Tables(
         header=header,
         tasks=tuple(tasks),
         operands=(),
-        waits=tuple(waits),
         events=events,
         queues=tuple(rows),
         entries=tuple(entries),
@@ -104,30 +104,26 @@ def tables_of(queues: list[list[tuple[int | None, list[int]]]]) -> Tables:
     ).sealed()
 
 
-def looped_tables(body: int, laps: int, *, awaited: bool) -> Tables:
+def looped_tables(body: int, laps: int, *, chained: bool) -> Tables:
     """Return a queue of one task, a loop of ``body`` tasks, and one task behind it, which use no memory.
 
-    With ``awaited`` each task of the loop triggers an event, and waits for the one before it.
+    With ``chained`` each task of the loop triggers an event, and waits for the one before it.
     """
     flat = tables_of([[(None, []) for _ in range(body + 2)]])
-    events = tuple(Event(0, 1) for _ in range(body)) if awaited else ()
-    waits: list[Await] = []
+    events = tuple(Event(0, 1) for _ in range(body)) if chained else ()
     tasks: list[Task] = []
     for t, task in enumerate(flat.tasks):
-        inside = awaited and 0 < t <= body
-        tasks.append(
-            replace(task, first_wait=len(waits), wait_count=int(inside), trigger_event=t - 1 if inside else NONE)
-        )
+        inside = chained and 0 < t <= body
         if inside:  # the first one waits for the last one of the lap before: in the first lap for nothing yet
-            waits.append(Await((t - 2) % body, int(t > 1)))
-    if awaited:  # a task before the loop triggers what the first lap waits for
+            task = replace(task, wait_event=(t - 2) % body, wait_threshold=int(t > 1), trigger_event=t - 1)
+        tasks.append(task)
+    if chained:  # a task before the loop triggers what the first lap waits for
         tasks[0] = replace(tasks[0], trigger_event=body - 1)
-        waits[0] = Await(body - 1, 1)
+        tasks[1] = replace(tasks[1], wait_event=body - 1, wait_threshold=1)
         events = (*events[:-1], Event(1, 1))
     made = replace(
         flat,
         tasks=tuple(tasks),
-        waits=tuple(waits),
         events=events,
         loops=(Loop(1, body, 0, len(events), 0),),
         bodies=(Body(1, body),),
@@ -204,8 +200,8 @@ def main() -> None:
         "triggered": (tables_of([[(k, []) for k in range(TASKS)]]), TASKS - 1, 200),
         "awaited": (tables_of([[(k, [k - 1] if k else []) for k in range(TASKS)]]), TASKS - 1, 200),
         "handover_futex": (tables_of(turns), HANDOVERS - 2, 0),
-        "looped": (looped_tables(20, TASKS // 20, awaited=False), TASKS, 200),
-        "looped_awaited": (looped_tables(20, TASKS // 20, awaited=True), TASKS, 200),
+        "looped": (looped_tables(20, TASKS // 20, chained=False), TASKS, 200),
+        "looped_awaited": (looped_tables(20, TASKS // 20, chained=True), TASKS, 200),
         "execute": (short, 0, 0),
         "execute_stay": (short, 0, 0),
     }

@@ -12,16 +12,35 @@ from typing import TYPE_CHECKING, Any
 from hexloom.emit.ctext import EXTERNAL, INTERNAL, CText, Names, braced, comment, identifier, unsigned
 from hexloom.emit.descriptors import with_descriptors
 from hexloom.emit.looped import make_looped_tables
-from hexloom.emit.records import ABI_MAJOR, ABI_MINOR, HEADER, LAPS, NONE, STRIDE, TAIL_COLUMNS, TAIL_ROWS, TASK, TRIPS
+from hexloom.emit.records import (
+    ABI_MAJOR,
+    ABI_MINOR,
+    HEADER,
+    LAPS,
+    NONE,
+    RUN,
+    START,
+    STRIDE,
+    TAIL_COLUMNS,
+    TAIL_ROWS,
+    TASK,
+    TRIPS,
+)
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 
 if TYPE_CHECKING:
     from hexloom.emit.records import Record
-    from hexloom.emit.rows import Parameter, Tables
+    from hexloom.emit.rows import Await, Parameter, Tables
     from hexloom.optimizer.schedule import Schedule
 
-SHARED_HEADER, SELFTEST_HEADER = "hexloom_tables.h", "hexloom_selftest.h"
+SHARED_HEADERS = ("hexloom_tables.h", "hexloom_layout.h")
+SELFTEST_HEADERS = (
+    "hexloom_selftest.h",
+    *(f"hexloom_selftest_{part}.h" for part in ("base", "memory", "tasks", "run")),
+)
+"""The first one is what others include."""
+
 INSIDE = frozenset({"loops", "bodies", "parameters", "descriptors", "advances"})
 """Tables that not every schedule has; nobody but the view names them."""
 
@@ -62,7 +81,7 @@ class CTables:
         out = self._banner()
         tables, macro = self.tables, self.macro
         head = tables.header
-        out.open_guard(f"HEXLOOM_{macro}_H", (SHARED_HEADER,))
+        out.open_guard(f"HEXLOOM_{macro}_H", SHARED_HEADERS[:1])
         for name, value in (("TARGET_ARCH", head.target_arch), ("CRC32", head.crc32)):
             out.define(f"{macro}_{name}", unsigned(value))
         available = self.schedule.problem.scratchpad.available_bytes
@@ -117,7 +136,9 @@ class CTables:
         """Return a program that checks the tables, prints one line, and returns 0 when nothing is wrong, else 1."""
         stem = self.stem
         out = self._banner()
-        out("#include <stdio.h>", "#include <stdlib.h>", "", f'#include "{stem}.h"', f'#include "{SELFTEST_HEADER}"')
+        out(
+            "#include <stdio.h>", "#include <stdlib.h>", "", f'#include "{stem}.h"', f'#include "{SELFTEST_HEADERS[0]}"'
+        )
         out("", "int main(void) {", "  hexloom_view view;", "  hexloom_verdict verdict;", "  uint32_t *memory;")
         out("  size_t words;", f"  {stem}_view(&view);", "  words = hexloom_selftest_words(view.header);")
         out("  memory = (uint32_t *)malloc(sizeof(uint32_t) * (words + 1u));", "  if (memory == NULL) {")
@@ -133,11 +154,12 @@ class CTables:
         """Return rules for make, with file names relative to their folder: what to remake when what changes."""
         stem = self.stem
         escaped = source.replace("$", "$$").replace("#", "\\#").replace(" ", "\\ ").replace("\n", "\\ ")
+        shared = " ".join(SHARED_HEADERS)
         files = " ".join(f"{stem}{end}" for end in (".h", ".c", ".json", "_selftest.c"))
         return (
             f"{files}: {escaped}\n"
-            f"{stem}.o: {stem}.c {stem}.h {SHARED_HEADER}\n"
-            f"{stem}_selftest.o: {stem}_selftest.c {stem}.h {SHARED_HEADER} {SELFTEST_HEADER}\n"
+            f"{stem}.o: {stem}.c {stem}.h {shared}\n"
+            f"{stem}_selftest.o: {stem}_selftest.c {stem}.h {shared} {' '.join(SELFTEST_HEADERS)}\n"
         )
 
     def side_car(self) -> str:
@@ -147,7 +169,10 @@ class CTables:
         known = {b.name: b for b in (*schedule.problem.buffers, *(b for b, _ in schedule.problem.buffers_as_one))}
         buffers = [known[name] for name in tables.buffer_names]
         rows = {row.op: row for row in schedule.rows}
-        waits = [tables.waits[t.first_wait : t.first_wait + t.wait_count] for t in tables.tasks]
+        waits: list[dict[Await, None]] = [{} for _ in tables.tasks]
+        for entry, awaited in zip(tables.entries, tables.waits, strict=True):
+            if entry.action in (RUN, START):
+                waits[entry.task] |= dict.fromkeys(awaited)
         producers: list[list[int]] = [[] for _ in tables.events]
         waiters: list[list[int]] = [[] for _ in tables.events]
         for k, task in enumerate(tables.tasks):

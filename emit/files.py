@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from hexloom.emit.c_tables import LONGEST_STEM, SELFTEST_HEADER, SHARED_HEADER, CTables, stem_of
+from hexloom.emit.c_tables import LONGEST_STEM, SELFTEST_HEADERS, SHARED_HEADERS, CTables, stem_of
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.schedule import write_together
 
@@ -49,14 +49,14 @@ def shared_text(name: str) -> str:
 def table_texts(
     schedule: Schedule | PeriodicSchedule, stem: str | None = None, *, descriptors: bool = False
 ) -> dict[str, str]:
-    """Return tables, side-car and the header they need, by file name."""
+    """Return tables, side-car and the headers they need, by file name."""
     return _tables(CTables(schedule, stem or table_stem(schedule.name), descriptors=descriptors))
 
 
 def write_tables(
     schedule: Schedule | PeriodicSchedule, folder: Path, stem: str | None = None, *, descriptors: bool = False
 ) -> dict[str, str]:
-    """Write tables, side-car and the header they need; return the paths by file name."""
+    """Write tables, side-car and the headers they need; return the paths by file name."""
     return write_texts(folder, table_texts(schedule, stem, descriptors=descriptors))
 
 
@@ -75,7 +75,7 @@ def write_emission(
     tables = CTables(schedule, stem or table_stem(schedule.name), descriptors=descriptors)
     texts = _tables(tables)
     texts[f"{tables.stem}_selftest.c"] = tables.selftest()
-    texts[SELFTEST_HEADER] = shared_text(SELFTEST_HEADER)
+    texts |= {name: shared_text(name) for name in SELFTEST_HEADERS}
     texts[f"{tables.stem}.d"] = tables.dependencies("schedule.json" if source == "-" else source)
     return write_texts(folder, texts)
 
@@ -85,7 +85,7 @@ def _tables(tables: CTables) -> dict[str, str]:
         f"{tables.stem}.h": tables.header(),
         f"{tables.stem}.c": tables.source(),
         f"{tables.stem}.json": tables.side_car(),
-        SHARED_HEADER: shared_text(SHARED_HEADER),
+        **{name: shared_text(name) for name in SHARED_HEADERS},
     }
 
 

@@ -213,8 +213,8 @@ class Folded:
         """Return what stands on every queue in a window, and what each op that begins there waits for, in any order."""
         found = []
         for q, step in self._in(start, ticks):
-            waits = [] if step.action == "wait" else self.waits[step.op]
-            named = tuple(sorted((self.labels[op], piece) for op, piece in waits))
+            waits = {} if step.action == "wait" else self.waits[step.op]
+            named = tuple(sorted((self.labels[op], piece) for (op, piece), lanes in waits.items() if q in lanes))
             found.append(Shown(q, self.labels[step.op], step.action, step.slice, named))
         return found
 
@@ -222,7 +222,7 @@ class Folded:
         """Return how many windows back the begin of an op lies for which one of this window waits."""
         back = 0
         for _, step in self._in(start, ticks):
-            for op, _ in [] if step.action == "wait" else self.waits[step.op]:
+            for op, _ in () if step.action == "wait" else self.waits[step.op]:
                 if self.key(op) is not None:
                     back = max(back, -int((self.rows[op].start - start) // ticks))
         return back

@@ -16,7 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from hexloom.emit.buffer_map import buffer_map
-from hexloom.emit.c_tables import QUEUE_KINDS, SELFTEST_HEADER, SHARED_HEADER
+from hexloom.emit.c_tables import QUEUE_KINDS, SELFTEST_HEADERS, SHARED_HEADERS
 from hexloom.emit.files import write_tables
 from hexloom.emit.flow import flow_words
 from hexloom.emit.records import NONE
@@ -116,7 +116,7 @@ def find_compiler() -> str:
 
 def write_runtime(folder: Path, parts: Collection[str] | None = None) -> list[str]:
     """Write the runtime, its ports and its kernels into ``folder``, or those ``parts`` of it; return their names."""
-    for name in (SHARED_HEADER, SELFTEST_HEADER):
+    for name in (*SHARED_HEADERS, *SELFTEST_HEADERS):
         _copy("include", name, folder)
     written = []
     for item in sorted((resources.files("hexloom.emit") / "runtime").iterdir(), key=lambda item: item.name):

@@ -11,7 +11,19 @@ from hexloom.emit.c_tables import tables_of
 from hexloom.emit.ctext import INTERNAL, CText, Names, comment
 from hexloom.emit.files import write_emission
 from hexloom.emit.host import RUNTIME, write_runtime
-from hexloom.emit.records import DMA, HMX, LAPS, OPERAND_RING, RUN, STRIDE, TAIL_COLUMNS, TAIL_ROWS, TASK_ASYNC, TRIPS
+from hexloom.emit.records import (
+    DMA,
+    HMX,
+    LAPS,
+    OPERAND_RING,
+    START,
+    STRIDE,
+    TAIL_COLUMNS,
+    TAIL_ROWS,
+    TASK_ASYNC,
+    TRIPS,
+    WAIT,
+)
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.schedule import write_whole
 
@@ -279,7 +291,12 @@ def _ride(tables: Tables, stem: str) -> str:
     """Return how the plan is plugged into ggml-hexagon, or why it cannot be."""
     hmx = [queue for queue in tables.queues if queue.kind == HMX]
     others = len(tables.queues) - len(hmx)
-    owned = [e for q in hmx for e in tables.entries[q.first_entry : q.first_entry + q.entry_count] if e.action != RUN]
+    owned = [
+        e
+        for q in hmx
+        for e in tables.entries[q.first_entry : q.first_entry + q.entry_count]
+        if e.action in (START, WAIT)
+    ]
     if len(hmx) > 1 or owned:
         why = "more than one queue of HMX" if len(hmx) > 1 else "transfers in the queue of HMX"
         return f"## Inside ggml-hexagon\n\nThis plan cannot ride on its queues: it has {why}."

@@ -15,11 +15,12 @@ from math import gcd, lcm
 from typing import TYPE_CHECKING
 
 from hexloom.emit import records
+from hexloom.emit.awaited import awaited, events_of
 from hexloom.emit.classes import Class, Classes
 from hexloom.emit.descriptors import with_descriptors
 from hexloom.emit.places import Places
 from hexloom.emit.records import NONE
-from hexloom.emit.rows import Advance, Await, Body, Entry, Event, Header, Loop, Operand, Parameter, Queue, Tables, Task
+from hexloom.emit.rows import Advance, Await, Body, Entry, Header, Loop, Operand, Parameter, Queue, Tables, Task
 from hexloom.emit.tables import ACTIONS, ENGINE_KINDS, kind_of, target_arch
 from hexloom.emit.trips import tasks_to_cut
 from hexloom.optimizer.errors import InvalidInputError
@@ -27,6 +28,7 @@ from hexloom.optimizer.periodic.check_bounds import ONCE
 from hexloom.optimizer.periodic.schedule import periodic_hash
 
 if TYPE_CHECKING:
+    from hexloom.emit.awaited import Awaited
     from hexloom.emit.fold import Key
     from hexloom.emit.orders import Step
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
@@ -90,25 +92,20 @@ class _Build(Classes):
 
     def tables(self) -> Tables:
         events, kinds = self._events()
-        waits_of = [self._waits(i, kinds, events) for i in self.kept]
-        waiters = [0] * len(events)
-        for wait in (wait for mine in waits_of for wait in mine):
-            waiters[wait.event] += 1
+        awaits = {i: self._awaited(i, kinds, events) for i in self.kept}
         slots = self._slots()
-        tasks, operands = self._tasks(waits_of, kinds, slots)
-        queues, entries, bodies = self._queues()
+        tasks, operands = self._tasks(awaits, kinds, slots)
+        queues, entries, bodies = self._queues(awaits)
         buffers, bindings = self.places.buffers, self.places.bindings
         loops = self._loops(kinds, len(events))
         laps = [self._parameter(k, kinds, events) for k in range(len(self.windows))]
         parameters = (*laps, *(self._trips(group, laps) for group in self.to_cut), *self._tails())
-        waits = tuple(wait for mine in waits_of for wait in mine)
         advances = tuple(Advance(self.advance(k, group)) for k in range(len(self.windows)) for group in self.groups)
         tables = Tables(
             header=Header(
                 target_arch=target_arch(self.folded.schedule.machine),
                 task_count=len(tasks),
                 operand_count=len(operands),
-                wait_count=len(waits),
                 event_count=len(events),
                 queue_count=len(queues),
                 entry_count=len(entries),
@@ -125,8 +122,7 @@ class _Build(Classes):
             ),
             tasks=tasks,
             operands=operands,
-            waits=waits,
-            events=tuple(Event(n, waiters[e]) for e, n in enumerate(events)),
+            events=events_of(events, awaits.values()),
             queues=queues,
             entries=entries,
             buffers=buffers,
@@ -181,16 +177,19 @@ class _Build(Classes):
                 count += self.folded.segment(self.folded.moment(step))[0] % 2 == 0
         return count
 
-    def _waits(self, op: int, kinds: _Events, triggers: list[int]) -> list[Await]:
+    def _awaited(self, op: int, kinds: _Events, triggers: list[int]) -> Awaited:
         found: dict[int, int] = {}
-        for producer, piece in self.folded.waits[op]:
+        lanes_of: dict[int, set[int]] = defaultdict(set)
+        for (producer, piece), lanes in self.folded.waits[op].items():
             of = self.classes.get(producer)
             if of is None:
-                found[kinds.of_op[producer]] = triggers[kinds.of_op[producer]]
+                event = kinds.of_op[producer]
+                found[event] = triggers[event]
             else:
                 event = kinds.of_class[of] + piece
                 found[event] = max(found.get(event, self.threshold(op, producer)), self.threshold(op, producer))
-        return [Await(event, threshold % 2**32) for event, threshold in found.items()]
+            lanes_of[event].update(lanes)
+        return awaited({Await(event, threshold % 2**32): lanes_of[event] for event, threshold in found.items()})
 
     def _slots(self) -> dict[int, tuple[int, int]]:
         """Return first slot and number of slots of every kept transfer: those of a class share theirs."""
@@ -227,7 +226,7 @@ class _Build(Classes):
         return most
 
     def _tasks(
-        self, waits_of: list[list[Await]], kinds: _Events, slots: dict[int, tuple[int, int]]
+        self, awaits: dict[int, Awaited], kinds: _Events, slots: dict[int, tuple[int, int]]
     ) -> tuple[tuple[Task, ...], tuple[Operand, ...]]:
         group_of = {name: k for k, name in enumerate(self.groups)}
         stage_of = {name: k for k, name in enumerate(self.stages)}
@@ -237,7 +236,6 @@ class _Build(Classes):
         rings: list[Operand] = []
         total = sum(map(len, used))
         tasks: list[Task] = []
-        first_wait = 0
         for t, i in enumerate(self.kept):
             op, of, key = self.problem.ops[i], self.classes.get(i), self.folded.key(i)
             event = kinds.of_op.get(i, NONE) if of is None else kinds.of_class.get(of, NONE)
@@ -262,8 +260,8 @@ class _Build(Classes):
                     slice_count=self.slices[i],
                     first_operand=len(operands),
                     operand_count=len(used[t]),
-                    first_wait=first_wait,
-                    wait_count=len(waits_of[t]),
+                    wait_event=awaits[i].own.event,
+                    wait_threshold=awaits[i].own.threshold,
                     trigger_event=event,
                     tile_step=step,
                     iteration=iteration,
@@ -271,7 +269,6 @@ class _Build(Classes):
                     slots=slots.get(i, (0, 0))[1],
                 )
             )
-            first_wait += len(waits_of[t])
             for places in used[t]:
                 if len(places) == 1:
                     operands.append(places[0])
@@ -290,18 +287,19 @@ class _Build(Classes):
             raise InvalidInputError(f"stage {key.stage!r} of task {key.task!r}: its tiles are not numbered in step")
         return step
 
-    def _queues(self) -> tuple[tuple[Queue, ...], tuple[Entry, ...], tuple[Body, ...]]:
+    def _queues(self, awaits: dict[int, Awaited]) -> tuple[tuple[Queue, ...], tuple[Entry, ...], tuple[Body, ...]]:
         queues: list[Queue] = []
         entries: list[Entry] = []
         bodies: list[Body] = []
         engine_of = {engine.name: k for k, engine in enumerate(self.problem.engines)}
-        for lane in self.orders.lanes:
+        for q, lane in enumerate(self.orders.lanes):
             kind = records.DETACHED if lane.detached else ENGINE_KINDS.get(lane.engine, records.OTHER)
             first = len(entries)
             segments: dict[int, list[Entry]] = defaultdict(list)
             for step in lane.steps:
                 segment, lap = self.folded.segment(self.folded.moment(step))
                 if lap == 0:
+                    segments[segment] += [] if step.action == "wait" else awaits[step.op].entries(q)
                     segments[segment].append(self._entry(step, in_lap=bool(segment % 2)))
             for segment in range(2 * len(self.windows) + 1):
                 if segment % 2:

@@ -65,6 +65,7 @@ class Orders:
         self.late = [m.dma is None and _held(m, workers) < m.latency_ticks for m in self.modes]
         """Ops whose threads are all free before the result exists."""
         self.waits = self._waits(self._required())
+        """For each op those it waits for, in their order, and which of its lanes do not know them to be over."""
 
     def _turns(self) -> list[tuple[int, Action]]:
         """Return the starts of all ops, and the ends of transfers, in an order in which they can happen."""
@@ -165,11 +166,11 @@ class Orders:
                 left += [piece for piece in ((low, start, old), (end, high, old)) if piece[0] < piece[1]]
             holders = [*left, (start, end, b)]
 
-    def _waits(self, required: Sequence[set[int]]) -> list[list[int]]:
+    def _waits(self, required: Sequence[set[int]]) -> list[dict[int, list[int]]]:
         """Return for each op the required ops that neither its queues nor its other waits imply, in their order.
 
         Ops are taken in an order in which they can run. Bit sets hold the entries known to be over, one bit for each
-        entry that ends an op or a slice of it; all slices of an op wait for the same.
+        entry that ends an op or a slice of it. With each come the lanes that need it.
         """
         at: dict[tuple[int, Action], list[int]] = {}
         bit: dict[tuple[int, int], int] = {}
@@ -183,17 +184,18 @@ class Orders:
         over = [0] * len(self.lanes)  # what is known to be over where a lane stands now
         known = [0] * len(required)  # what is known to be over once an op is
         ended: dict[int, int] = {}
-        waits: list[list[int]] = [[] for _ in required]
+        waits: list[dict[int, list[int]]] = [{} for _ in required]
         for turn, (i, action) in enumerate(self.turns):
             lanes = at.get((i, action), [])
             if action != "wait":
                 self._check_order(i, required[i] - ended.keys())
                 for a in sorted(required[i], key=lambda a: ended[a], reverse=True):
-                    if any(ends[a] & ~over[q] for q in lanes):
-                        waits[i].append(a)
-                        for q in lanes:
-                            over[q] |= known[a]
-                waits[i].reverse()
+                    needing = [q for q in lanes if ends[a] & ~over[q]]
+                    if needing:
+                        waits[i][a] = needing
+                    for q in needing:
+                        over[q] |= known[a]
+                waits[i] = dict(reversed(waits[i].items()))
             if action == "start":
                 continue
             ended[i] = turn
@@ -203,7 +205,7 @@ class Orders:
                 over[q] |= 0 if self.late[i] else bit[i, q]
         return waits
 
-    def slice_waits(self) -> list[list[tuple[int, int]]]:
+    def slice_waits(self) -> list[dict[tuple[int, int], list[int]]]:
         """Return for each op the fewest (op, slice) that must have ended before it starts, in their order.
 
         As `waits`, but slice by slice: where every slice has an event of its own. No op may be late.
@@ -223,18 +225,19 @@ class Orders:
         over = [0] * len(self.lanes)
         known: dict[tuple[int, int], int] = {}
         ended: dict[int, int] = {}
-        found: list[list[tuple[int, int]]] = [[] for _ in required]
+        found: list[dict[tuple[int, int], list[int]]] = [{} for _ in required]
         for turn, (i, action) in enumerate(self.turns):
             lanes = at.get((i, action), [])
             if action != "wait":
                 self._check_order(i, required[i] - ended.keys())
                 latest = sorted(required[i], key=lambda a: ended[a], reverse=True)
                 for who in ((a, piece) for a in latest for piece in slices[a]):
-                    if any(not bit[who] & over[q] for q in lanes):
-                        found[i].append(who)
-                        for q in lanes:
-                            over[q] |= known[who]
-                found[i].reverse()
+                    needing = [q for q in lanes if not bit[who] & over[q]]
+                    if needing:
+                        found[i][who] = needing
+                    for q in needing:
+                        over[q] |= known[who]
+                found[i] = dict(reversed(found[i].items()))
             if action == "start":
                 continue
             ended[i] = turn

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 KINDS: tuple[tuple[str, Record, Any], ...] = (
     ("tasks", records.TASK, made.Task),
     ("operands", records.OPERAND, made.Operand),
-    ("waits", records.AWAIT, made.Await),
     ("events", records.EVENT, made.Event),
     ("queues", records.QUEUE, made.Queue),
     ("entries", records.ENTRY, made.Entry),
@@ -97,6 +96,7 @@ def plan_of(tables: Tables, problem: Problem, side_car: str) -> Plan:
         entries = tables.entries[queue.first_entry : queue.first_entry + queue.entry_count]
         if queue.kind == records.DETACHED:
             continue
+        entries = tuple(entry for entry in entries if entry.action != records.AFTER)
         engine = tables.engines[queue.engine]
         ops = [tables.tasks[entry.task].op for entry in entries]
         for op, entry in zip(ops, entries, strict=True):

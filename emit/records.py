@@ -22,8 +22,8 @@ NONE = 0xFFFFFFFF
 HMX, HVX, DMA, OTHER, DETACHED = 1, 2, 3, 4, 5
 """Kinds of tasks and queues; a detached queue has no hardware thread in the plan."""
 
-RUN, START, WAIT = 1, 2, 3
-"""Actions of queue entries."""
+RUN, START, WAIT, AFTER = 1, 2, 3, 4
+"""Actions of queue entries; AFTER waits for an event, for the entry that follows it."""
 
 VTCM, DDR_MAPPED, DDR_DMA_ONLY, POOL = 1, 2, 3, 4
 """Space of an operand."""
@@ -133,22 +133,21 @@ def _record(name: str, text: str) -> Record:
 
 HEADER = _record(
     "header",
-    """32 magic, 16 abi_major, 16 abi_minor, 16 header_bytes, 16 task_bytes, 16 operand_bytes, 16 wait_bytes,
+    """32 magic, 16 abi_major, 16 abi_minor, 16 header_bytes, 16 task_bytes, 16 operand_bytes,
     16 event_bytes, 16 queue_bytes, 16 entry_bytes, 16 buffer_bytes, 16 binding_bytes, 16 loop_bytes, 16 body_bytes,
-    16 parameter_bytes, 16 descriptor_bytes, 16 advance_bytes, 16 target_arch, 16 reserved0, 32 flags,
-    32 task_count, 32 operand_count, 32 wait_count, 32 event_count, 32 queue_count, 32 entry_count, 32 buffer_count,
+    16 parameter_bytes, 16 descriptor_bytes, 16 advance_bytes, 16 target_arch, 32 flags,
+    32 task_count, 32 operand_count, 32 event_count, 32 queue_count, 32 entry_count, 32 buffer_count,
     32 binding_count, 32 loop_count, 32 body_count, 32 parameter_count, 32 descriptor_count, 32 advance_count,
     32 group_count, 32 slot_count, 64 vtcm_bytes, 64 schedule_hash, 32 crc32, 32 header_crc32,
-    32 reserved1*16""",
+    32 reserved*18""",
 )
 TASK = _record(
     "task",
     """32 op, 8 kind, 8 flags, 16 mode, 16 group, 16 stage, 32 tile, 16 queue, 16 slice_count, 32 tile_step,
-    32 first_operand, 32 operand_count, 32 first_wait, 32 wait_count, 32 trigger_event, 32 first_slot, 32 iteration,
+    32 first_operand, 32 operand_count, 32 wait_event, 32 wait_threshold, 32 trigger_event, 32 first_slot, 32 iteration,
     32 first_descriptor, 16 descriptor_count, 16 slots, 32 reserved""",
 )
 OPERAND = _record("operand", "16 binding, 8 space, 8 flags, 32 buffer, 64 offset")
-AWAIT = _record("wait", "32 event, 32 threshold")
 EVENT = _record("event", "32 triggers, 32 waiters")
 QUEUE = _record("queue", "16 engine, 16 unit, 8 kind, 8 flags, 16 reserved, 32 first_entry, 32 entry_count")
 ENTRY = _record("entry", "32 task, 8 action, 8 flags, 16 slice")

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hexloom.emit import records
+from hexloom.optimizer.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from hexloom.emit.records import Record
@@ -18,7 +19,8 @@ class Task:
     """One op. ``op`` is its position in the problem, ``queue`` its first queue; a transfer has one slice.
 
     In a loop it is one op of every lap: from ``iteration`` of its group on, ``tile_step`` tiles further in each.
-    ``slots`` are as many transfers as may be under way of it at the same time.
+    ``slots`` are as many transfers as may be under way of it at the same time. It waits for one event at most; for more
+    of them entries wait before its own.
     """
 
     op: int
@@ -32,8 +34,8 @@ class Task:
     slice_count: int
     first_operand: int
     operand_count: int
-    first_wait: int
-    wait_count: int
+    wait_event: int
+    wait_threshold: int
     trigger_event: int
     tile_step: int = 0
     iteration: int = 0
@@ -59,7 +61,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """The task starts once the counter of ``event`` has reached ``threshold``."""
+    """What comes next starts once the counter of ``event`` has reached ``threshold``."""
 
     event: int
     threshold: int
@@ -67,7 +69,7 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """How often a run triggers the event, and how many tasks wait for it."""
+    """How often a run triggers the event, and how many waits there are for it."""
 
     triggers: int
     waiters: int
@@ -87,12 +89,37 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Run slice ``slice`` of a task, or start its transfer, or wait for it."""
+    """Run slice ``slice`` of a task, or start its transfer, or wait for it.
+
+    One that waits for an event has this one's number in place of the task's, and its threshold in flags and slice.
+    """
 
     task: int
     action: int
     flags: int
     slice: int
+
+    @property
+    def wait(self) -> Await:
+        """What an entry waits for that has nothing else to do."""
+        return Await(self.task, ((self.flags << 16 | self.slice) ^ _SIGN) - _SIGN & records.NONE)
+
+
+_SIGN = 1 << 23
+
+
+def entry_that_waits(wait: Await) -> Entry:
+    """Return the entry that waits for an event.
+
+    Raises
+    ------
+    InvalidInputError
+        The threshold takes more than its 24 bits.
+    """
+    threshold = (wait.threshold ^ 1 << 31) - (1 << 31)
+    if not -_SIGN <= threshold < _SIGN:
+        raise InvalidInputError(f"an entry holds the threshold of a wait in 24 bits; {threshold} does not fit")
+    return Entry(wait.event, records.AFTER, threshold >> 16 & 0xFF, threshold & 0xFFFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +208,6 @@ class Header:
     target_arch: int
     task_count: int
     operand_count: int
-    wait_count: int
     event_count: int
     queue_count: int
     entry_count: int
@@ -205,7 +231,6 @@ class Header:
     header_bytes: int = records.HEADER.size_bytes
     task_bytes: int = records.TASK.size_bytes
     operand_bytes: int = records.OPERAND.size_bytes
-    wait_bytes: int = records.AWAIT.size_bytes
     event_bytes: int = records.EVENT.size_bytes
     queue_bytes: int = records.QUEUE.size_bytes
     entry_bytes: int = records.ENTRY.size_bytes
@@ -231,7 +256,6 @@ class Tables:
     header: Header
     tasks: tuple[Task, ...]
     operands: tuple[Operand, ...]
-    waits: tuple[Await, ...]
     events: tuple[Event, ...]
     queues: tuple[Queue, ...]
     entries: tuple[Entry, ...]
@@ -255,7 +279,6 @@ class Tables:
         return (
             ("tasks", records.TASK, self.tasks),
             ("operands", records.OPERAND, self.operands),
-            ("waits", records.AWAIT, self.waits),
             ("events", records.EVENT, self.events),
             ("queues", records.QUEUE, self.queues),
             ("entries", records.ENTRY, self.entries),
@@ -267,6 +290,22 @@ class Tables:
             ("descriptors", records.DESCRIPTOR, self.descriptors),
             ("advances", records.ADVANCE, self.advances),
         )
+
+    @cached_property
+    def waits(self) -> tuple[tuple[Await, ...], ...]:
+        """Return for every entry what its queue has waited for when it begins, by its task and entries before it."""
+        found: list[tuple[Await, ...]] = []
+        before: tuple[Await, ...] = ()
+        for entry in self.entries:
+            if entry.action == records.AFTER:
+                found.append((entry.wait,))
+                before += found[-1]
+                continue
+            task = self.tasks[entry.task]
+            is_own = entry.action != records.WAIT and task.wait_event != records.NONE
+            found.append((*before, Await(task.wait_event, task.wait_threshold)) if is_own else before)
+            before = ()
+        return tuple(found)
 
     def to_bytes(self) -> bytes:
         """Return the canonical bytes: header, then the tables without gaps."""

@@ -11,14 +11,16 @@ import re
 from typing import TYPE_CHECKING
 
 from hexloom.emit import records
+from hexloom.emit.awaited import awaited, events_of
 from hexloom.emit.buffer_map import buffer_map
 from hexloom.emit.orders import Orders
 from hexloom.emit.records import NONE
-from hexloom.emit.rows import Await, Binding, Buffer, Entry, Event, Header, Operand, Queue, Tables, Task
+from hexloom.emit.rows import Await, Binding, Buffer, Entry, Header, Operand, Queue, Tables, Task
 from hexloom.optimizer.kernels.engines import HMX, HVX
 from hexloom.optimizer.schedule import schedule_hash
 
 if TYPE_CHECKING:
+    from hexloom.emit.awaited import Awaited
     from hexloom.emit.orders import Action
     from hexloom.formulations.problem import Buffer as ProblemBuffer
     from hexloom.formulations.problem import Mode
@@ -81,9 +83,11 @@ class _Build:
         self.map = buffer_map(self.problem)
 
     def tables(self) -> Tables:
-        event_of, events = self._events()
-        tasks, operands, waits = self._tasks(event_of, events)
-        queues, entries = self._queues()
+        event_of, triggers = self._events()
+        awaits = {i: self._awaited(i, event_of, triggers) for i in self.ops}
+        tasks, operands = self._tasks(event_of, awaits)
+        queues, entries = self._queues(awaits)
+        events = events_of(triggers, awaits.values())
         buffers = self._buffers()
         bindings = tuple(self._binding(buffers, k) for k in range(1 + len(self.problem.pools)))
         vtcm_bytes = bindings[0].bytes
@@ -91,7 +95,6 @@ class _Build:
             target_arch=target_arch(self.schedule.machine),
             task_count=len(tasks),
             operand_count=len(operands),
-            wait_count=len(waits),
             event_count=len(events),
             queue_count=len(queues),
             entry_count=len(entries),
@@ -106,7 +109,6 @@ class _Build:
             header=header,
             tasks=tasks,
             operands=operands,
-            waits=waits,
             events=events,
             queues=queues,
             entries=entries,
@@ -120,8 +122,8 @@ class _Build:
         )
         return tables.sealed()
 
-    def _events(self) -> tuple[dict[int, int], tuple[Event, ...]]:
-        """One event for all producers that the same ops wait for."""
+    def _events(self) -> tuple[dict[int, int], list[int]]:
+        """One event for all producers that the same ops wait for: whose it is, and how often it is triggered."""
         waiters: dict[int, list[int]] = {}
         for after, befores in enumerate(self.orders.waits):
             for before in befores:
@@ -136,23 +138,27 @@ class _Build:
                 triggers.append(0)
             event_of[op] = event
             triggers[event] += self.slices[op]
-        events = (Event(triggers[event], len(key)) for key, event in number.items())
-        return event_of, tuple(events)
+        return event_of, triggers
+
+    def _awaited(self, op: int, event_of: dict[int, int], triggers: list[int]) -> Awaited:
+        needed: dict[Await, list[int]] = {}
+        for producer, lanes in self.orders.waits[op].items():
+            event = event_of[producer]
+            needed.setdefault(Await(event, triggers[event]), []).extend(lanes)
+        return awaited(needed)
 
     def _tasks(
-        self, event_of: dict[int, int], events: tuple[Event, ...]
-    ) -> tuple[tuple[Task, ...], tuple[Operand, ...], tuple[Await, ...]]:
+        self, event_of: dict[int, int], awaits: dict[int, Awaited]
+    ) -> tuple[tuple[Task, ...], tuple[Operand, ...]]:
         group_of = {name: k for k, name in enumerate(self.groups)}
         stage_of = {name: k for k, name in enumerate(self.stages)}
         chosen = {assignment.op: assignment.mode for assignment in self.schedule.plan.assignments}
         tasks: list[Task] = []
         operands: list[Operand] = []
-        waits: list[Await] = []
         transfers = 0
         for i in self.ops:
             op = self.problem.ops[i]
             used = [self._operand(row) for row in self.map.operands_of(self.problem.op_buffers[i])]
-            awaited = [Await(e, events[e].triggers) for e in dict.fromkeys(event_of[a] for a in self.orders.waits[i])]
             tasks.append(
                 Task(
                     op=i,
@@ -166,8 +172,8 @@ class _Build:
                     slice_count=self.slices[i],
                     first_operand=len(operands),
                     operand_count=len(used),
-                    first_wait=len(waits),
-                    wait_count=len(awaited),
+                    wait_event=awaits[i].own.event,
+                    wait_threshold=awaits[i].own.threshold,
                     trigger_event=event_of.get(i, NONE),
                     first_slot=transfers,
                     slots=int(self.orders.modes[i].dma is not None),
@@ -175,8 +181,7 @@ class _Build:
             )
             transfers += tasks[-1].slots
             operands += used
-            waits += awaited
-        return tuple(tasks), tuple(operands), tuple(waits)
+        return tuple(tasks), tuple(operands)
 
     def _operand(self, buffer: int) -> Operand:
         address = self._address_of(buffer)
@@ -221,13 +226,16 @@ class _Build:
         at = self.schedule.plan.addresses
         return buffer.overwrites is not None and at[buffer.overwrites] == at[buffer.name]
 
-    def _queues(self) -> tuple[tuple[Queue, ...], tuple[Entry, ...]]:
+    def _queues(self, awaits: dict[int, Awaited]) -> tuple[tuple[Queue, ...], tuple[Entry, ...]]:
         queues: list[Queue] = []
         entries: list[Entry] = []
         engine_of = {name: k for k, name in enumerate(self.engines)}
-        for lane in self.orders.lanes:
+        for q, lane in enumerate(self.orders.lanes):
             kind = records.DETACHED if lane.detached else ENGINE_KINDS.get(lane.engine, records.OTHER)
             engine = engine_of.get(lane.engine, len(self.engines))
-            queues.append(Queue(engine, lane.unit, kind, 0, len(entries), len(lane.steps)))
-            entries += (Entry(self.task_of[s.op], ACTIONS[s.action], 0, s.slice) for s in lane.steps)
+            first = len(entries)
+            for step in lane.steps:
+                entries += [] if step.action == "wait" else awaits[step.op].entries(q)
+                entries.append(Entry(self.task_of[step.op], ACTIONS[step.action], 0, step.slice))
+            queues.append(Queue(engine, lane.unit, kind, 0, first, len(entries) - first))
         return tuple(queues), tuple(entries)

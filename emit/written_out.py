@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hexloom.emit import records
 from hexloom.emit.chosen import iteration_of
 from hexloom.emit.records import NONE
-from hexloom.emit.rows import Await, Entry, Event, Operand, Queue, Tables, Task
+from hexloom.emit.rows import Await, Entry, Event, Operand, Queue, Tables, Task, entry_that_waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,12 +75,11 @@ class _WrittenOut:
     def tables(self) -> Tables:
         tasks: list[Task] = []
         operands: list[Operand] = []
-        waits: list[Await] = []
         slots = 0
         for task, laps in self._numbers():
             iteration = iteration_of(self.old, task, laps)
             mine = self.old.operands[task.first_operand : task.first_operand + task.operand_count]
-            awaited = [self._await(k, laps) for k in range(task.first_wait, task.first_wait + task.wait_count)]
+            own = self._await(Await(task.wait_event, task.wait_threshold), laps)
             tasks.append(
                 replace(
                     task,
@@ -88,24 +87,23 @@ class _WrittenOut:
                     tile_step=0,
                     iteration=iteration,
                     first_operand=len(operands),
-                    first_wait=len(waits),
+                    wait_threshold=own.threshold,
                     first_slot=slots,
                     slots=min(task.slots, 1),
                 )
             )
             operands += (self._operand(operand, iteration) for operand in mine)
-            waits += awaited
             slots += min(task.slots, 1)
         queues, entries = self._queues()
         waiters = [0] * len(self.old.events)
-        for wait in waits:
-            waiters[wait.event] += 1
+        waiting = (entry.wait.event for entry in entries if entry.action == records.AFTER)
+        for event in (*waiting, *(task.wait_event for task in tasks if task.wait_event != NONE)):
+            waiters[event] += 1
         events = tuple(Event(self._triggers(e), waiters[e]) for e in range(len(self.old.events)))
         tables = replace(
             self.old,
             tasks=tuple(tasks),
             operands=tuple(operands),
-            waits=tuple(waits),
             events=events,
             queues=tuple(queues),
             entries=tuple(entries),
@@ -121,8 +119,7 @@ class _WrittenOut:
         loop = self.loop_of_event.get(event)
         return self.old.events[event].triggers + (0 if loop is None else self.per_lap[event] * self.laps[loop])
 
-    def _await(self, number: int, laps: Sequence[int]) -> Await:
-        wait = self.old.waits[number]
+    def _await(self, wait: Await, laps: Sequence[int]) -> Await:
         loop = self.loop_of_event.get(wait.event)
         grown = 0 if loop is None else self.per_lap[wait.event] * laps[loop]
         return Await(wait.event, (wait.threshold + grown) % 2**32)
@@ -155,6 +152,9 @@ class _WrittenOut:
             first = len(entries)
             under_way: dict[int, deque[int]] = {}
             for entry, laps in self._turns(q):
+                if entry.action == records.AFTER:
+                    entries.append(entry_that_waits(self._await(entry.wait, laps)))
+                    continue
                 slot = self.old.tasks[entry.task].first_slot
                 is_wait = entry.action == records.WAIT
                 task = under_way[slot].popleft() if is_wait else self.serial(entry.task, laps)
@@ -167,7 +167,9 @@ class _WrittenOut:
 
 def trigger_of(tables: Tables, entry: Entry) -> int:
     """Return the event that an entry triggers when it is over, or NONE."""
+    if entry.action in (records.START, records.AFTER):
+        return NONE
     task = tables.tasks[entry.task]
-    if entry.action == records.START or task.trigger_event == NONE:
+    if task.trigger_event == NONE:
         return NONE
     return task.trigger_event + (entry.slice if task.flags & records.TASK_APART else 0)

@@ -43,7 +43,11 @@ class Explorer:
 
     def __post_init__(self) -> None:
         tables, problem = self.tables, self.schedule.problem
-        self.queues = [tables.entries[q.first_entry : q.first_entry + q.entry_count] for q in tables.queues]
+        both = list(zip(tables.entries, tables.waits, strict=True))
+        mine = [both[q.first_entry : q.first_entry + q.entry_count] for q in tables.queues]
+        mine = [[pair for pair in pairs if pair[0].action != records.AFTER] for pairs in mine]
+        self.queues = [[entry for entry, _ in pairs] for pairs in mine]
+        self.waits = [[waits for _, waits in pairs] for pairs in mine]
         self.triggers = [[self._trigger(entry) for entry in entries] for entries in self.queues]
         self.task_of = {task.op: t for t, task in enumerate(tables.tasks)}
         self.required = self._required()
@@ -154,10 +158,7 @@ class Explorer:
             elif entry.action == records.WAIT:
                 if begun[entry.task] and not state.in_flight >> entry.task & 1:
                     yield state._replace(passed=passed)
-            elif all(
-                counters[w.event] >= w.threshold
-                for w in self.tables.waits[task.first_wait : task.first_wait + task.wait_count]
-            ):
+            elif all(counters[w.event] >= w.threshold for w in self.waits[q][state.passed[q]]):
                 self.look(entry.task, begun, ended, quiet)
                 if entry.action == records.START:
                     yield state._replace(passed=passed, in_flight=state.in_flight | 1 << entry.task)

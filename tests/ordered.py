@@ -25,8 +25,10 @@ def what_is_over(tables: Tables) -> list[int]:
     queue_of = [q for q, queue in enumerate(tables.queues) for _ in range(queue.entry_count)]
     triggering: dict[int, list[int]] = {}
     for e, entry in enumerate(tables.entries):
+        if entry.action in (records.START, records.AFTER):
+            continue
         task = tables.tasks[entry.task]
-        if entry.action != records.START and task.trigger_event != records.NONE:
+        if task.trigger_event != records.NONE:
             event = task.trigger_event + entry.slice * (task.flags & records.TASK_APART > 0)
             triggering.setdefault(event, []).append(e)
     at = [queue.first_entry for queue in tables.queues]
@@ -39,16 +41,13 @@ def what_is_over(tables: Tables) -> list[int]:
         for q, end in enumerate(ends):
             while at[q] < end:
                 e = at[q]
-                entry, task = tables.entries[e], tables.tasks[tables.entries[e].task]
-                waits = tables.waits[task.first_wait : task.first_wait + task.wait_count]
-                if entry.action == records.WAIT:
-                    waits = ()
+                waits = tables.waits[e]
                 if any(count.get(w.event, 0) < w.threshold for w in waits):
                     break
                 if e > tables.queues[q].first_entry:
                     last = tables.entries[e - 1]
-                    sure = last.action != records.START
-                    sure &= not tables.tasks[last.task].flags & records.TASK_ASYNC
+                    sure = last.action in (records.RUN, records.WAIT)
+                    sure = sure and not tables.tasks[last.task].flags & records.TASK_ASYNC
                     before[e] |= before[e - 1] | sure << (e - 1)
                 for wait in waits:
                     known = triggering[wait.event]
@@ -73,6 +72,8 @@ def unordered(schedule: Schedule, tables: Tables) -> list[str]:
     begins: list[list[int]] = [[] for _ in tables.tasks]
     over = [0] * len(tables.tasks)
     for e, entry in enumerate(tables.entries):
+        if entry.action == records.AFTER:
+            continue
         if entry.action != records.WAIT:
             begins[entry.task].append(before[e])
         if entry.action != records.START:

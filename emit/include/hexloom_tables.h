@@ -7,13 +7,16 @@
  * caller gives, and an offset. A reserved field is zero.
  *
  * How a runtime reads them. Each queue belongs to one thread, which executes its entries in order:
- *   RUN    wait for all waits of the task; run slice `slice` of `slice_count`; then add 1 to its trigger event.
- *   START  wait for all waits of the task; issue its transfer.
+ *   RUN    wait for the event of the task, if it names one; run slice `slice` of `slice_count`; then add 1 to its
+ *          trigger event.
+ *   START  wait for the event of the task, if it names one; issue its transfer.
  *   WAIT   block until that transfer is done; then add 1 to its trigger event.
- * A wait is over once the counter of its event has reached the threshold. The counters start at zero; in run n of
- * the same tables, counted from 0, without a reset, the threshold is n * (triggers of a run) + threshold, compared so
- * that the counter may wrap. A task with HEXLOOM_TASK_ASYNC triggers when its result exists, not when its kernel
- * returns. Transfers may be done in any order; only WAIT says that one is.
+ *   AFTER  wait for an event that a task needs beside its own: the one of the next RUN or START, which follows at once.
+ * So an entry comes to two cache lines at most: its own, and that of its task. A wait is over once the counter of
+ * its event has reached the threshold. The counters start at zero; in run n of the same tables, counted from 0,
+ * without a reset, the threshold is n * (triggers of a run) + threshold, compared so that the counter may wrap. A
+ * task with HEXLOOM_TASK_ASYNC triggers when its result exists, not when its kernel returns. Transfers may be done
+ * in any order; only WAIT says that one is.
  *
  * Loops. The entries of a queue that belong to a loop, its body there, are executed again and again, so many laps as
  * the parameter of the loop says; all queues do equally many. Every queue counts its own laps of a loop: none before
@@ -57,6 +60,7 @@
 #define HEXLOOM_RUN (1u)
 #define HEXLOOM_START (2u)
 #define HEXLOOM_WAIT (3u)
+#define HEXLOOM_AFTER (4u)
 
 /* kinds of parameters */
 #define HEXLOOM_LAPS (1u)  /* how often the loop `where` runs */
@@ -104,7 +108,6 @@ typedef struct hexloom_header {
   uint16_t header_bytes; /* sizes of the records */
   uint16_t task_bytes;
   uint16_t operand_bytes;
-  uint16_t wait_bytes;
   uint16_t event_bytes;
   uint16_t queue_bytes;
   uint16_t entry_bytes;
@@ -116,11 +119,9 @@ typedef struct hexloom_header {
   uint16_t descriptor_bytes;
   uint16_t advance_bytes;
   uint16_t target_arch; /* 79 for v79; 0 for a machine without such a number */
-  uint16_t reserved0;
   uint32_t flags;
   uint32_t task_count;
   uint32_t operand_count;
-  uint32_t wait_count;
   uint32_t event_count;
   uint32_t queue_count;
   uint32_t entry_count;
@@ -137,7 +138,7 @@ typedef struct hexloom_header {
   uint64_t schedule_hash; /* of plan and problem */
   uint32_t crc32;
   uint32_t header_crc32;
-  uint32_t reserved1[16];
+  uint32_t reserved[18];
 } hexloom_header;
 
 /* One step of the work. `kind`, `stage` and `mode` say which kernel, `tile` which part, the operands on what. */
@@ -154,8 +155,8 @@ typedef struct hexloom_task {
   uint32_t tile_step; /* tiles from one iteration to the next */
   uint32_t first_operand;
   uint32_t operand_count;
-  uint32_t first_wait;
-  uint32_t wait_count;
+  uint32_t wait_event;    /* it begins when that has reached its threshold; or HEXLOOM_NONE */
+  uint32_t wait_threshold;
   uint32_t trigger_event; /* or HEXLOOM_NONE */
   uint32_t first_slot;    /* of a transfer: where it is noted while it is under way */
   uint32_t iteration;     /* of its group, where all loops have made no lap */
@@ -173,14 +174,9 @@ typedef struct hexloom_operand {
   uint64_t offset; /* bytes from the base of the binding */
 } hexloom_operand;
 
-typedef struct hexloom_wait {
-  uint32_t event;
-  uint32_t threshold;
-} hexloom_wait;
-
 typedef struct hexloom_event {
   uint32_t triggers; /* how often one run triggers it, beside what laps do */
-  uint32_t waiters;  /* how many tasks wait for it; those of a loop count once */
+  uint32_t waiters;  /* how many waits there are for it, of tasks and entries */
 } hexloom_event;
 
 typedef struct hexloom_queue {
@@ -194,10 +190,10 @@ typedef struct hexloom_queue {
 } hexloom_queue;
 
 typedef struct hexloom_entry {
-  uint32_t task;
+  uint32_t task; /* AFTER: the event */
   uint8_t action;
-  uint8_t flags;
-  uint16_t slice;
+  uint8_t flags;  /* AFTER: the third byte of the threshold */
+  uint16_t slice; /* AFTER: the lower two */
 } hexloom_entry;
 
 /* The map of the scratchpad: buffers may share bytes where their users are ordered. */
@@ -273,7 +269,6 @@ typedef struct hexloom_view {
   const hexloom_header *header;
   const hexloom_task *tasks;
   const hexloom_operand *operands;
-  const hexloom_wait *waits;
   const hexloom_event *events;
   const hexloom_queue *queues;
   const hexloom_entry *entries;
@@ -285,6 +280,12 @@ typedef struct hexloom_view {
   const hexloom_descriptor *descriptors;
   const hexloom_advance *advances;
 } hexloom_view;
+
+/* The threshold of an AFTER: 24 bits with a sign, for behind a loop it may lie below what the laps add. */
+static inline uint32_t hexloom_threshold(const hexloom_entry *entry) {
+  const uint32_t sign = 0x800000u;
+  return (((uint32_t)entry->flags << 16 | entry->slice) ^ sign) - sign;
+}
 
 /* What a descriptor says in the iteration that is so much further than the first one of its task, with parameters as
  * `given` (NULL: the most they can be). */
@@ -313,140 +314,6 @@ static inline hexloom_descriptor hexloom_described(const hexloom_view *view, con
 /* A condition that stops the compiler when it does not hold; C99 has no static_assert. */
 #define HEXLOOM_STATIC_CHECK(name, condition) typedef char hexloom_check_##name[(condition) ? 1 : -1]
 
-HEXLOOM_STATIC_CHECK(header_size, sizeof(hexloom_header) == 192u);
-HEXLOOM_STATIC_CHECK(header_magic, offsetof(hexloom_header, magic) == 0u);
-HEXLOOM_STATIC_CHECK(header_abi_major, offsetof(hexloom_header, abi_major) == 4u);
-HEXLOOM_STATIC_CHECK(header_abi_minor, offsetof(hexloom_header, abi_minor) == 6u);
-HEXLOOM_STATIC_CHECK(header_header_bytes, offsetof(hexloom_header, header_bytes) == 8u);
-HEXLOOM_STATIC_CHECK(header_task_bytes, offsetof(hexloom_header, task_bytes) == 10u);
-HEXLOOM_STATIC_CHECK(header_operand_bytes, offsetof(hexloom_header, operand_bytes) == 12u);
-HEXLOOM_STATIC_CHECK(header_wait_bytes, offsetof(hexloom_header, wait_bytes) == 14u);
-HEXLOOM_STATIC_CHECK(header_event_bytes, offsetof(hexloom_header, event_bytes) == 16u);
-HEXLOOM_STATIC_CHECK(header_queue_bytes, offsetof(hexloom_header, queue_bytes) == 18u);
-HEXLOOM_STATIC_CHECK(header_entry_bytes, offsetof(hexloom_header, entry_bytes) == 20u);
-HEXLOOM_STATIC_CHECK(header_buffer_bytes, offsetof(hexloom_header, buffer_bytes) == 22u);
-HEXLOOM_STATIC_CHECK(header_binding_bytes, offsetof(hexloom_header, binding_bytes) == 24u);
-HEXLOOM_STATIC_CHECK(header_loop_bytes, offsetof(hexloom_header, loop_bytes) == 26u);
-HEXLOOM_STATIC_CHECK(header_body_bytes, offsetof(hexloom_header, body_bytes) == 28u);
-HEXLOOM_STATIC_CHECK(header_parameter_bytes, offsetof(hexloom_header, parameter_bytes) == 30u);
-HEXLOOM_STATIC_CHECK(header_descriptor_bytes, offsetof(hexloom_header, descriptor_bytes) == 32u);
-HEXLOOM_STATIC_CHECK(header_advance_bytes, offsetof(hexloom_header, advance_bytes) == 34u);
-HEXLOOM_STATIC_CHECK(header_target_arch, offsetof(hexloom_header, target_arch) == 36u);
-HEXLOOM_STATIC_CHECK(header_reserved0, offsetof(hexloom_header, reserved0) == 38u);
-HEXLOOM_STATIC_CHECK(header_flags, offsetof(hexloom_header, flags) == 40u);
-HEXLOOM_STATIC_CHECK(header_task_count, offsetof(hexloom_header, task_count) == 44u);
-HEXLOOM_STATIC_CHECK(header_operand_count, offsetof(hexloom_header, operand_count) == 48u);
-HEXLOOM_STATIC_CHECK(header_wait_count, offsetof(hexloom_header, wait_count) == 52u);
-HEXLOOM_STATIC_CHECK(header_event_count, offsetof(hexloom_header, event_count) == 56u);
-HEXLOOM_STATIC_CHECK(header_queue_count, offsetof(hexloom_header, queue_count) == 60u);
-HEXLOOM_STATIC_CHECK(header_entry_count, offsetof(hexloom_header, entry_count) == 64u);
-HEXLOOM_STATIC_CHECK(header_buffer_count, offsetof(hexloom_header, buffer_count) == 68u);
-HEXLOOM_STATIC_CHECK(header_binding_count, offsetof(hexloom_header, binding_count) == 72u);
-HEXLOOM_STATIC_CHECK(header_loop_count, offsetof(hexloom_header, loop_count) == 76u);
-HEXLOOM_STATIC_CHECK(header_body_count, offsetof(hexloom_header, body_count) == 80u);
-HEXLOOM_STATIC_CHECK(header_parameter_count, offsetof(hexloom_header, parameter_count) == 84u);
-HEXLOOM_STATIC_CHECK(header_descriptor_count, offsetof(hexloom_header, descriptor_count) == 88u);
-HEXLOOM_STATIC_CHECK(header_advance_count, offsetof(hexloom_header, advance_count) == 92u);
-HEXLOOM_STATIC_CHECK(header_group_count, offsetof(hexloom_header, group_count) == 96u);
-HEXLOOM_STATIC_CHECK(header_slot_count, offsetof(hexloom_header, slot_count) == 100u);
-HEXLOOM_STATIC_CHECK(header_vtcm_bytes, offsetof(hexloom_header, vtcm_bytes) == 104u);
-HEXLOOM_STATIC_CHECK(header_schedule_hash, offsetof(hexloom_header, schedule_hash) == 112u);
-HEXLOOM_STATIC_CHECK(header_crc32, offsetof(hexloom_header, crc32) == 120u);
-HEXLOOM_STATIC_CHECK(header_header_crc32, offsetof(hexloom_header, header_crc32) == 124u);
-HEXLOOM_STATIC_CHECK(header_reserved1, offsetof(hexloom_header, reserved1) == 128u);
-HEXLOOM_STATIC_CHECK(task_size, sizeof(hexloom_task) == 64u);
-HEXLOOM_STATIC_CHECK(task_op, offsetof(hexloom_task, op) == 0u);
-HEXLOOM_STATIC_CHECK(task_kind, offsetof(hexloom_task, kind) == 4u);
-HEXLOOM_STATIC_CHECK(task_flags, offsetof(hexloom_task, flags) == 5u);
-HEXLOOM_STATIC_CHECK(task_mode, offsetof(hexloom_task, mode) == 6u);
-HEXLOOM_STATIC_CHECK(task_group, offsetof(hexloom_task, group) == 8u);
-HEXLOOM_STATIC_CHECK(task_stage, offsetof(hexloom_task, stage) == 10u);
-HEXLOOM_STATIC_CHECK(task_tile, offsetof(hexloom_task, tile) == 12u);
-HEXLOOM_STATIC_CHECK(task_queue, offsetof(hexloom_task, queue) == 16u);
-HEXLOOM_STATIC_CHECK(task_slice_count, offsetof(hexloom_task, slice_count) == 18u);
-HEXLOOM_STATIC_CHECK(task_tile_step, offsetof(hexloom_task, tile_step) == 20u);
-HEXLOOM_STATIC_CHECK(task_first_operand, offsetof(hexloom_task, first_operand) == 24u);
-HEXLOOM_STATIC_CHECK(task_operand_count, offsetof(hexloom_task, operand_count) == 28u);
-HEXLOOM_STATIC_CHECK(task_first_wait, offsetof(hexloom_task, first_wait) == 32u);
-HEXLOOM_STATIC_CHECK(task_wait_count, offsetof(hexloom_task, wait_count) == 36u);
-HEXLOOM_STATIC_CHECK(task_trigger_event, offsetof(hexloom_task, trigger_event) == 40u);
-HEXLOOM_STATIC_CHECK(task_first_slot, offsetof(hexloom_task, first_slot) == 44u);
-HEXLOOM_STATIC_CHECK(task_iteration, offsetof(hexloom_task, iteration) == 48u);
-HEXLOOM_STATIC_CHECK(task_first_descriptor, offsetof(hexloom_task, first_descriptor) == 52u);
-HEXLOOM_STATIC_CHECK(task_descriptor_count, offsetof(hexloom_task, descriptor_count) == 56u);
-HEXLOOM_STATIC_CHECK(task_slots, offsetof(hexloom_task, slots) == 58u);
-HEXLOOM_STATIC_CHECK(task_reserved, offsetof(hexloom_task, reserved) == 60u);
-HEXLOOM_STATIC_CHECK(operand_size, sizeof(hexloom_operand) == 16u);
-HEXLOOM_STATIC_CHECK(operand_binding, offsetof(hexloom_operand, binding) == 0u);
-HEXLOOM_STATIC_CHECK(operand_space, offsetof(hexloom_operand, space) == 2u);
-HEXLOOM_STATIC_CHECK(operand_flags, offsetof(hexloom_operand, flags) == 3u);
-HEXLOOM_STATIC_CHECK(operand_buffer, offsetof(hexloom_operand, buffer) == 4u);
-HEXLOOM_STATIC_CHECK(operand_offset, offsetof(hexloom_operand, offset) == 8u);
-HEXLOOM_STATIC_CHECK(wait_size, sizeof(hexloom_wait) == 8u);
-HEXLOOM_STATIC_CHECK(wait_event, offsetof(hexloom_wait, event) == 0u);
-HEXLOOM_STATIC_CHECK(wait_threshold, offsetof(hexloom_wait, threshold) == 4u);
-HEXLOOM_STATIC_CHECK(event_size, sizeof(hexloom_event) == 8u);
-HEXLOOM_STATIC_CHECK(event_triggers, offsetof(hexloom_event, triggers) == 0u);
-HEXLOOM_STATIC_CHECK(event_waiters, offsetof(hexloom_event, waiters) == 4u);
-HEXLOOM_STATIC_CHECK(queue_size, sizeof(hexloom_queue) == 16u);
-HEXLOOM_STATIC_CHECK(queue_engine, offsetof(hexloom_queue, engine) == 0u);
-HEXLOOM_STATIC_CHECK(queue_unit, offsetof(hexloom_queue, unit) == 2u);
-HEXLOOM_STATIC_CHECK(queue_kind, offsetof(hexloom_queue, kind) == 4u);
-HEXLOOM_STATIC_CHECK(queue_flags, offsetof(hexloom_queue, flags) == 5u);
-HEXLOOM_STATIC_CHECK(queue_reserved, offsetof(hexloom_queue, reserved) == 6u);
-HEXLOOM_STATIC_CHECK(queue_first_entry, offsetof(hexloom_queue, first_entry) == 8u);
-HEXLOOM_STATIC_CHECK(queue_entry_count, offsetof(hexloom_queue, entry_count) == 12u);
-HEXLOOM_STATIC_CHECK(entry_size, sizeof(hexloom_entry) == 8u);
-HEXLOOM_STATIC_CHECK(entry_task, offsetof(hexloom_entry, task) == 0u);
-HEXLOOM_STATIC_CHECK(entry_action, offsetof(hexloom_entry, action) == 4u);
-HEXLOOM_STATIC_CHECK(entry_flags, offsetof(hexloom_entry, flags) == 5u);
-HEXLOOM_STATIC_CHECK(entry_slice, offsetof(hexloom_entry, slice) == 6u);
-HEXLOOM_STATIC_CHECK(buffer_size, sizeof(hexloom_buffer) == 24u);
-HEXLOOM_STATIC_CHECK(buffer_offset, offsetof(hexloom_buffer, offset) == 0u);
-HEXLOOM_STATIC_CHECK(buffer_bytes, offsetof(hexloom_buffer, bytes) == 8u);
-HEXLOOM_STATIC_CHECK(buffer_align, offsetof(hexloom_buffer, align) == 16u);
-HEXLOOM_STATIC_CHECK(buffer_binding, offsetof(hexloom_buffer, binding) == 20u);
-HEXLOOM_STATIC_CHECK(buffer_flags, offsetof(hexloom_buffer, flags) == 22u);
-HEXLOOM_STATIC_CHECK(binding_size, sizeof(hexloom_binding) == 16u);
-HEXLOOM_STATIC_CHECK(binding_bytes, offsetof(hexloom_binding, bytes) == 0u);
-HEXLOOM_STATIC_CHECK(binding_align, offsetof(hexloom_binding, align) == 8u);
-HEXLOOM_STATIC_CHECK(binding_space, offsetof(hexloom_binding, space) == 12u);
-HEXLOOM_STATIC_CHECK(binding_flags, offsetof(hexloom_binding, flags) == 13u);
-HEXLOOM_STATIC_CHECK(binding_reserved, offsetof(hexloom_binding, reserved) == 14u);
-HEXLOOM_STATIC_CHECK(loop_size, sizeof(hexloom_loop) == 24u);
-HEXLOOM_STATIC_CHECK(loop_first_task, offsetof(hexloom_loop, first_task) == 0u);
-HEXLOOM_STATIC_CHECK(loop_task_count, offsetof(hexloom_loop, task_count) == 4u);
-HEXLOOM_STATIC_CHECK(loop_first_event, offsetof(hexloom_loop, first_event) == 8u);
-HEXLOOM_STATIC_CHECK(loop_event_count, offsetof(hexloom_loop, event_count) == 12u);
-HEXLOOM_STATIC_CHECK(loop_parameter, offsetof(hexloom_loop, parameter) == 16u);
-HEXLOOM_STATIC_CHECK(loop_reserved, offsetof(hexloom_loop, reserved) == 20u);
-HEXLOOM_STATIC_CHECK(body_size, sizeof(hexloom_body) == 8u);
-HEXLOOM_STATIC_CHECK(body_first_entry, offsetof(hexloom_body, first_entry) == 0u);
-HEXLOOM_STATIC_CHECK(body_entry_count, offsetof(hexloom_body, entry_count) == 4u);
-HEXLOOM_STATIC_CHECK(parameter_size, sizeof(hexloom_parameter) == 24u);
-HEXLOOM_STATIC_CHECK(parameter_kind, offsetof(hexloom_parameter, kind) == 0u);
-HEXLOOM_STATIC_CHECK(parameter_where, offsetof(hexloom_parameter, where) == 2u);
-HEXLOOM_STATIC_CHECK(parameter_least, offsetof(hexloom_parameter, least) == 4u);
-HEXLOOM_STATIC_CHECK(parameter_most, offsetof(hexloom_parameter, most) == 8u);
-HEXLOOM_STATIC_CHECK(parameter_step, offsetof(hexloom_parameter, step) == 12u);
-HEXLOOM_STATIC_CHECK(parameter_usual, offsetof(hexloom_parameter, usual) == 16u);
-HEXLOOM_STATIC_CHECK(parameter_reserved, offsetof(hexloom_parameter, reserved) == 20u);
-HEXLOOM_STATIC_CHECK(descriptor_size, sizeof(hexloom_descriptor) == 48u);
-HEXLOOM_STATIC_CHECK(descriptor_offset, offsetof(hexloom_descriptor, offset) == 0u);
-HEXLOOM_STATIC_CHECK(descriptor_step, offsetof(hexloom_descriptor, step) == 8u);
-HEXLOOM_STATIC_CHECK(descriptor_rows, offsetof(hexloom_descriptor, rows) == 16u);
-HEXLOOM_STATIC_CHECK(descriptor_row_bytes, offsetof(hexloom_descriptor, row_bytes) == 20u);
-HEXLOOM_STATIC_CHECK(descriptor_stride, offsetof(hexloom_descriptor, stride) == 24u);
-HEXLOOM_STATIC_CHECK(descriptor_operand_offset, offsetof(hexloom_descriptor, operand_offset) == 28u);
-HEXLOOM_STATIC_CHECK(descriptor_operand_stride, offsetof(hexloom_descriptor, operand_stride) == 32u);
-HEXLOOM_STATIC_CHECK(descriptor_binding, offsetof(hexloom_descriptor, binding) == 36u);
-HEXLOOM_STATIC_CHECK(descriptor_operand, offsetof(hexloom_descriptor, operand) == 38u);
-HEXLOOM_STATIC_CHECK(descriptor_kind, offsetof(hexloom_descriptor, kind) == 40u);
-HEXLOOM_STATIC_CHECK(descriptor_dimensions, offsetof(hexloom_descriptor, dimensions) == 41u);
-HEXLOOM_STATIC_CHECK(descriptor_stride_parameter, offsetof(hexloom_descriptor, stride_parameter) == 42u);
-HEXLOOM_STATIC_CHECK(descriptor_tail_parameter, offsetof(hexloom_descriptor, tail_parameter) == 44u);
-HEXLOOM_STATIC_CHECK(descriptor_tail, offsetof(hexloom_descriptor, tail) == 46u);
-HEXLOOM_STATIC_CHECK(advance_size, sizeof(hexloom_advance) == 4u);
-HEXLOOM_STATIC_CHECK(advance_iterations, offsetof(hexloom_advance, iterations) == 0u);
+#include "hexloom_layout.h"
 
 #endif /* HEXLOOM_TABLES_H */

@@ -12,7 +12,7 @@
 
 static uint64_t table_bytes(const hexloom_header *h) {
   return (uint64_t)sizeof *h + (uint64_t)h->task_count * sizeof(hexloom_task) +
-         (uint64_t)h->operand_count * sizeof(hexloom_operand) + (uint64_t)h->wait_count * sizeof(hexloom_wait) +
+         (uint64_t)h->operand_count * sizeof(hexloom_operand) +
          (uint64_t)h->event_count * sizeof(hexloom_event) + (uint64_t)h->queue_count * sizeof(hexloom_queue) +
          (uint64_t)h->entry_count * sizeof(hexloom_entry) + (uint64_t)h->buffer_count * sizeof(hexloom_buffer) +
          (uint64_t)h->binding_count * sizeof(hexloom_binding) + (uint64_t)h->loop_count * sizeof(hexloom_loop) +
@@ -40,7 +40,6 @@ const char *hexloom_open(const void *bytes, size_t length, hexloom_view *view) {
   view->header = h;
   view->tasks = (const hexloom_task *)take(&at, sizeof(hexloom_task), h->task_count);
   view->operands = (const hexloom_operand *)take(&at, sizeof(hexloom_operand), h->operand_count);
-  view->waits = (const hexloom_wait *)take(&at, sizeof(hexloom_wait), h->wait_count);
   view->events = (const hexloom_event *)take(&at, sizeof(hexloom_event), h->event_count);
   view->queues = (const hexloom_queue *)take(&at, sizeof(hexloom_queue), h->queue_count);
   view->entries = (const hexloom_entry *)take(&at, sizeof(hexloom_entry), h->entry_count);

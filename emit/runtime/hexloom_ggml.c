@@ -215,7 +215,8 @@ static const char *seat_queues(hexloom_ggml *ggml, const hexloom_view *view) {
   if (its->entry_count > view->header->entry_count || its->first_entry > view->header->entry_count - its->entry_count)
     return "the queue of HMX is not in the tables"; /* they have not been checked yet */
   for (q = 0u; q < its->entry_count; q++)
-    if (view->entries[its->first_entry + q].action != HEXLOOM_RUN)
+    if (view->entries[its->first_entry + q].action == HEXLOOM_START ||
+        view->entries[its->first_entry + q].action == HEXLOOM_WAIT)
       return "the queue of HMX has transfers, and its thread has no DMA queue";
   return NULL;
 }

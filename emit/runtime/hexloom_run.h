@@ -58,6 +58,7 @@ typedef struct worker {
   uint32_t turns;   /* of the thread: executions it has begun since it was started */
   hexloom_run *run;
   uint32_t *laps; /* made of every loop in this execution */
+  uint64_t waits_since; /* traced: when the first AFTER of the next task was begun, or 0 */
   hexloom_record *records;
   hexloom_trace trace;
   uint32_t pad[HEXLOOM_LINE / 4u];
@@ -146,6 +147,12 @@ static inline int reached(line *l, uint32_t expected) {
 /* The last one of the slots that transfers of a task take in turn, of which so many were counted before. */
 static inline slot *slot_of(const hexloom_run *run, const hexloom_task *task, uint32_t counted) {
   return &run->slots[task->first_slot + (task->slots == 1u ? 0u : counted % task->slots)];
+}
+
+/* The task of an entry; of one that waits for an event that of the entry it waits for. */
+static inline uint32_t task_at(const hexloom_view *view, uint32_t entry) {
+  while (view->entries[entry].action == HEXLOOM_AFTER) entry++;
+  return view->entries[entry].task;
 }
 
 /* Whether the descriptors of a task say all that there is to do. */

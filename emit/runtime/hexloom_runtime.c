@@ -20,7 +20,7 @@ static int fail_for_worker(hexloom_run *run) {
     if (w->started == 0u || atomic_load_explicit(&w->left, memory_order_acquire) != 0u) continue;
     if (atomic_load_explicit(&w->waits, memory_order_relaxed) != 0u) continue;
     entry = atomic_load_explicit(&w->entry, memory_order_relaxed);
-    hexloom_fail_at(w, HEXLOOM_TIMEOUT, entry == 0u ? HEXLOOM_NONE : v->entries[entry - 1u].task, 0);
+    hexloom_fail_at(w, HEXLOOM_TIMEOUT, entry == 0u ? HEXLOOM_NONE : task_at(v, entry - 1u), 0);
     return 1;
   }
   return 0;

@@ -6,12 +6,12 @@
 
 /* --- waiting ----------------------------------------------------------------------------------------------- */
 
-/* Wait for one event of a task; 0 when the worker must stop. */
-static int wait_for_event(worker *w, uint32_t task, const hexloom_wait *wait) {
+/* Wait for an event until it has reached the threshold; 0 when the worker must stop. */
+static int wait_for_event(worker *w, const hexloom_entry *entry, uint32_t event, uint32_t threshold) {
   hexloom_run *run = w->run;
-  line *l = &run->events[wait->event];
+  line *l = &run->events[event];
   const uint32_t grown = l->loop == HEXLOOM_NONE ? 0u : l->step * w->laps[l->loop];
-  const uint32_t expected = run->executed * l->total + wait->threshold + grown;
+  const uint32_t expected = run->executed * l->total + threshold + grown;
   enum outcome outcome;
   hexloom_status status;
   if (reached(l, expected)) return 1;
@@ -21,9 +21,9 @@ static int wait_for_event(worker *w, uint32_t task, const hexloom_wait *wait) {
   if (outcome == REACHED) return 1;
   if (outcome == STOPPED) return 0;
   status = clean(HEXLOOM_TIMEOUT);
-  status.task = task;
+  status.task = task_at(&run->setup.view, (uint32_t)(entry - run->setup.view.entries));
   status.queue = w->queue;
-  status.event = wait->event;
+  status.event = event;
   status.seen = atomic_load_explicit(&l->count, memory_order_relaxed);
   status.expected = expected;
   hexloom_fail(run, &status);
@@ -264,17 +264,17 @@ static ALWAYS_INLINE int step(worker *w, const hexloom_entry *entry, const int t
   const hexloom_task *task = &run->setup.view.tasks[entry->task];
   uint64_t before = 0u, start = 0u;
   uint16_t phase = HEXLOOM_TRACE_RUN;
-  uint32_t k, t = entry->task, serial = traced ? serial_of(w, t) : 0u;
+  uint32_t t = entry->task, serial = traced ? serial_of(w, t) : 0u;
   int late = 0, left_out = 0;
   if (traced) before = start = p->now_ns(p->context);
   if (entry->action != HEXLOOM_WAIT) {
-    for (k = 0u; k < task->wait_count; k++)
-      if (!wait_for_event(w, t, &run->setup.view.waits[task->first_wait + k])) return 0;
+    if (task->wait_event != HEXLOOM_NONE && !wait_for_event(w, entry, task->wait_event, task->wait_threshold)) return 0;
     left_out = is_left_out(w, task);
-    if (traced && task->wait_count > 0u && !left_out) {
+    if (traced && task->wait_event != HEXLOOM_NONE && !left_out) {
       start = p->now_ns(p->context);
-      note(w, t, serial, entry->slice, HEXLOOM_TRACE_WAIT, before, start);
+      note(w, t, serial, entry->slice, HEXLOOM_TRACE_WAIT, w->waits_since == 0u ? before : w->waits_since, start);
     }
+    if (traced) w->waits_since = 0u;
   }
   HEXLOOM_STEP();
   if (entry->action == HEXLOOM_WAIT) {
@@ -303,13 +303,21 @@ static ALWAYS_INLINE int step(worker *w, const hexloom_entry *entry, const int t
 /* Execute the entries [from, to), whose numbers are in the tables; 0 when the worker must stop. */
 static ALWAYS_INLINE int walk_entries(worker *w, uint32_t from, uint32_t to, const int traced) {
   const hexloom_run *run = w->run;
+  const hexloom_port *p = run->setup.port;
   const hexloom_entry *entries = run->setup.view.entries;
+  const uintptr_t tasks = (uintptr_t)run->setup.view.tasks;
   uint32_t k, at = atomic_load_explicit(&w->at, memory_order_relaxed);
   for (k = from; k < to; k++) {
     atomic_store_explicit(&w->at, ++at, memory_order_relaxed);
     atomic_store_explicit(&w->entry, k + 1u, memory_order_relaxed);
-    if (k + 1u < to) PREFETCH(&run->setup.view.tasks[entries[k + 1u].task]);
-    if (!step(w, &entries[k], traced)) return 0;
+    /* of an AFTER it is no task, and any line: to look what comes costs more */
+    if (k + 1u < to) PREFETCH((const void *)(tasks + (size_t)entries[k + 1u].task * sizeof(hexloom_task)));
+    if (entries[k].action == HEXLOOM_AFTER) {
+      if (traced && w->waits_since == 0u) w->waits_since = p->now_ns(p->context);
+      if (!wait_for_event(w, &entries[k], entries[k].task, hexloom_threshold(&entries[k]))) return 0;
+    } else if (!step(w, &entries[k], traced)) {
+      return 0;
+    }
     if (stopped(run)) return 0;
   }
   return 1;
@@ -339,6 +347,7 @@ static int walk_traced(worker *w) {
   const hexloom_port *p = w->run->setup.port;
   int answer;
   w->trace.entered_ns = p->now_ns(p->context);
+  w->waits_since = 0u;
   answer = walk(w, 1);
   w->trace.left_ns = p->now_ns(p->context);
   return answer;

@@ -25,7 +25,7 @@ static void judge(const unsigned char *data, size_t length) {
   memcpy(&header, data, sizeof header);
   view.header = &header;
   bytes = sizeof header + sizeof(hexloom_task) * header.task_count + sizeof(hexloom_operand) * header.operand_count +
-          sizeof(hexloom_wait) * header.wait_count + sizeof(hexloom_event) * header.event_count +
+          sizeof(hexloom_event) * header.event_count +
           sizeof(hexloom_queue) * header.queue_count + sizeof(hexloom_entry) * header.entry_count +
           sizeof(hexloom_buffer) * header.buffer_count + sizeof(hexloom_binding) * header.binding_count +
           sizeof(hexloom_loop) * header.loop_count + sizeof(hexloom_body) * header.body_count +
@@ -37,7 +37,6 @@ static void judge(const unsigned char *data, size_t length) {
   }
   view.tasks = (const hexloom_task *)(const void *)cut(&at, header.task_count, sizeof(hexloom_task));
   view.operands = (const hexloom_operand *)(const void *)cut(&at, header.operand_count, sizeof(hexloom_operand));
-  view.waits = (const hexloom_wait *)(const void *)cut(&at, header.wait_count, sizeof(hexloom_wait));
   view.events = (const hexloom_event *)(const void *)cut(&at, header.event_count, sizeof(hexloom_event));
   view.queues = (const hexloom_queue *)(const void *)cut(&at, header.queue_count, sizeof(hexloom_queue));
   view.entries = (const hexloom_entry *)(const void *)cut(&at, header.entry_count, sizeof(hexloom_entry));

@@ -16,7 +16,17 @@ from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
 from hexloom.cli import main
-from hexloom.emit.c_tables import INSIDE, CTables, c_header, c_source, side_car, stem_of, tables_of
+from hexloom.emit.c_tables import (
+    INSIDE,
+    SELFTEST_HEADERS,
+    SHARED_HEADERS,
+    CTables,
+    c_header,
+    c_source,
+    side_car,
+    stem_of,
+    tables_of,
+)
 from hexloom.emit.files import shared_text, table_stem, write_emission, write_tables
 from hexloom.emit.tables import make_tables
 from hexloom.optimizer.check import check_schedule
@@ -225,7 +235,8 @@ def test_emit_writes_the_files_of_a_schedule(tmp_path: Path, capsys: pytest.Capt
     assert main(["emit", str(source), "-o", str(tmp_path / "out"), "--stem", "gemm"]) == 0
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert written == [
-        *("gemm.c", "gemm.d", "gemm.h", "gemm.json", "gemm_selftest.c", "hexloom_selftest.h", "hexloom_tables.h"),
+        *("gemm.c", "gemm.d", "gemm.h", "gemm.json", "gemm_selftest.c"),
+        *sorted((*SHARED_HEADERS, *SELFTEST_HEADERS)),
     ]
     assert sorted(Path(line).name for line in capsys.readouterr().out.splitlines()) == written
     assert (tmp_path / "out" / "gemm.c").read_text(encoding="utf-8") == c_source(tiny(), "gemm")
@@ -253,6 +264,6 @@ def test_solve_writes_what_emit_writes(tmp_path: Path) -> None:
     work = ROOT / "examples" / "ffn_and_norm" / "workload.yaml"
     assert main(["solve", str(work), "-o", str(tmp_path / "a"), "--time-limit", "1s", "--seed", "0", "-q"]) == 0
     assert main(["emit", str(tmp_path / "a" / "schedule.json"), "-o", str(tmp_path / "b")]) == 0
-    for name in ("ffn_and_norm.h", "ffn_and_norm.c", "ffn_and_norm.json", "hexloom_tables.h"):
+    for name in ("ffn_and_norm.h", "ffn_and_norm.c", "ffn_and_norm.json", *SHARED_HEADERS):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert shared_text("hexloom_tables.h") == (tmp_path / "b" / "hexloom_tables.h").read_text(encoding="utf-8")

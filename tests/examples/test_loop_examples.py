@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hexloom.cli import main
+from hexloom.emit.c_tables import SHARED_HEADERS
 from hexloom.emit.files import remove_tables
 
 WORKLOAD = Path(__file__).resolve().parents[2] / "examples" / "million_tiles" / "workload.yaml"
@@ -25,7 +26,7 @@ def test_the_schedule_is_small_and_checked(folder: Path, capsys: pytest.CaptureF
     assert schedule.stat().st_size < 3_000_000
     tables = {f"million_tiles{end}" for end in (".h", ".c", ".json")}
     assert {path.name for path in folder.iterdir()} == {
-        *("schedule.json", "timeline.json", "gantt.svg", "report.html", "hexloom_tables.h"),
+        *("schedule.json", "timeline.json", "gantt.svg", "report.html", *SHARED_HEADERS),
         *tables,
     }
     assert main(["check", str(schedule)]) == 0

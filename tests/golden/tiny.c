@@ -4,16 +4,16 @@
 
 #include "tiny.h"
 
-const hexloom_header tiny_header = {1296848968u, 1u, 0u, 192u, 64u, 16u, 8u, 8u, 16u, 8u, 24u, 16u, 24u, 8u, 24u, 48u, 4u, 79u, 0u, 0u, 6u, 8u, 5u, 4u, 3u, 10u, 5u, 1u, 0u, 0u, 0u, 0u, 0u, 1u, 2u, UINT64_C(8192), UINT64_C(9006809466138289491), 668932837u, 2649463694u, {0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u}};
+const hexloom_header tiny_header = {1296848968u, 1u, 0u, 192u, 64u, 16u, 8u, 16u, 8u, 24u, 16u, 24u, 8u, 24u, 48u, 4u, 79u, 0u, 6u, 8u, 4u, 3u, 10u, 5u, 1u, 0u, 0u, 0u, 0u, 0u, 1u, 2u, UINT64_C(8192), UINT64_C(9006809466138289491), 2233489682u, 1912439172u, {0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u}};
 
-/* op, kind, flags, mode, group, stage, tile, queue, slice_count, tile_step, first_operand, operand_count, first_wait, wait_count, trigger_event, first_slot, iteration, first_descriptor, descriptor_count, slots, reserved */
+/* op, kind, flags, mode, group, stage, tile, queue, slice_count, tile_step, first_operand, operand_count, wait_event, wait_threshold, trigger_event, first_slot, iteration, first_descriptor, descriptor_count, slots, reserved */
 const hexloom_task tiny_tasks[6] = {
-  {0u, 3u, 0u, 0u, 0u, 0u, 0u, 1u, 1u, 0u, 0u, 1u, 0u, 0u, 0u, 0u, 0u, 0u, 0u, 1u, 0u}, /* load.0 */
+  {0u, 3u, 0u, 0u, 0u, 0u, 0u, 1u, 1u, 0u, 0u, 1u, 4294967295u, 0u, 0u, 0u, 0u, 0u, 0u, 1u, 0u}, /* load.0 */
   {1u, 2u, 0u, 0u, 0u, 1u, 0u, 0u, 2u, 0u, 1u, 2u, 0u, 1u, 1u, 1u, 0u, 0u, 0u, 0u, 0u}, /* dequantize.0 */
-  {2u, 1u, 0u, 0u, 0u, 2u, 0u, 2u, 1u, 0u, 3u, 1u, 1u, 1u, 2u, 1u, 0u, 0u, 0u, 0u, 0u}, /* matmul.0 */
-  {3u, 3u, 0u, 0u, 0u, 0u, 1u, 1u, 1u, 0u, 4u, 1u, 2u, 1u, 2u, 1u, 0u, 0u, 0u, 1u, 0u}, /* load.1 */
-  {4u, 2u, 0u, 0u, 0u, 1u, 1u, 0u, 2u, 0u, 5u, 2u, 3u, 1u, 3u, 2u, 0u, 0u, 0u, 0u, 0u}, /* dequantize.1 */
-  {5u, 1u, 0u, 0u, 0u, 2u, 1u, 2u, 1u, 0u, 7u, 1u, 4u, 1u, 4294967295u, 2u, 0u, 0u, 0u, 0u, 0u} /* matmul.1 */
+  {2u, 1u, 0u, 0u, 0u, 2u, 0u, 2u, 1u, 0u, 3u, 1u, 1u, 2u, 2u, 1u, 0u, 0u, 0u, 0u, 0u}, /* matmul.0 */
+  {3u, 3u, 0u, 0u, 0u, 0u, 1u, 1u, 1u, 0u, 4u, 1u, 1u, 2u, 2u, 1u, 0u, 0u, 0u, 1u, 0u}, /* load.1 */
+  {4u, 2u, 0u, 0u, 0u, 1u, 1u, 0u, 2u, 0u, 5u, 2u, 2u, 2u, 3u, 2u, 0u, 0u, 0u, 0u, 0u}, /* dequantize.1 */
+  {5u, 1u, 0u, 0u, 0u, 2u, 1u, 2u, 1u, 0u, 7u, 1u, 3u, 2u, 4294967295u, 2u, 0u, 0u, 0u, 0u, 0u} /* matmul.1 */
 };
 
 /* binding, space, flags, buffer, offset */
@@ -26,15 +26,6 @@ const hexloom_operand tiny_operands[8] = {
   {0u, 1u, 0u, 1u, UINT64_C(4096)},
   {0u, 1u, 0u, 3u, UINT64_C(6144)},
   {0u, 1u, 0u, 3u, UINT64_C(6144)}
-};
-
-/* event, threshold */
-const hexloom_wait tiny_waits[5] = {
-  {0u, 1u},
-  {1u, 2u},
-  {1u, 2u},
-  {2u, 2u},
-  {3u, 2u}
 };
 
 /* triggers, waiters */
@@ -84,7 +75,6 @@ void tiny_view(hexloom_view *view) {
   view->header = &tiny_header;
   view->tasks = tiny_tasks;
   view->operands = tiny_operands;
-  view->waits = tiny_waits;
   view->events = tiny_events;
   view->queues = tiny_queues;
   view->entries = tiny_entries;

@@ -12,13 +12,12 @@ extern "C" {
 #endif
 
 #define TINY_TARGET_ARCH (79u)
-#define TINY_CRC32 (668932837u)
+#define TINY_CRC32 (2233489682u)
 #define TINY_SCHEDULE_HASH (UINT64_C(0x7cfe9d7d44cc6553))
 #define TINY_VTCM_BYTES (UINT64_C(8192))
 #define TINY_VTCM_AVAILABLE_BYTES (UINT64_C(8192))
 #define TINY_TASKS (6u)
 #define TINY_OPERANDS (8u)
-#define TINY_WAITS (5u)
 #define TINY_EVENTS (4u)
 #define TINY_QUEUES (3u)
 #define TINY_ENTRIES (10u)
@@ -43,7 +42,6 @@ extern "C" {
 extern const hexloom_header tiny_header;
 extern const hexloom_task tiny_tasks[6] HEXLOOM_ALIGNED(64u);
 extern const hexloom_operand tiny_operands[8];
-extern const hexloom_wait tiny_waits[5];
 extern const hexloom_event tiny_events[4];
 extern const hexloom_queue tiny_queues[3];
 extern const hexloom_entry tiny_entries[10];

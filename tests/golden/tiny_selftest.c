@@ -26,6 +26,6 @@ int main(void) {
     printf("tiny: FAILED: %s (%lu)\n", verdict.problem, (unsigned long)verdict.where);
     return 1;
   }
-  printf("tiny: ok, 6 tasks, 8 operands, 5 waits, 4 events, 3 queues, 10 entries, 5 buffers, 1 bindings, 0 loops, 0 bodies, 0 parameters, 0 descriptors, 0 advances\n");
+  printf("tiny: ok, 6 tasks, 8 operands, 4 events, 3 queues, 10 entries, 5 buffers, 1 bindings, 0 loops, 0 bodies, 0 parameters, 0 descriptors, 0 advances\n");
   return 0;
 }

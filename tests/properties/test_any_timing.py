@@ -16,7 +16,7 @@ from compile.tiny import tiny
 from explorer import Explorer
 from looped import as_written, random_loops, shown
 from ordered import unordered
-from runtime.tampered import without_wait
+from runtime.tampered import waits_of, without_wait
 from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
@@ -50,7 +50,7 @@ def explore_plans(seeds: range, most_ops: int) -> tuple[int, int]:
         if not found.complete:
             continue
         whole += 1
-        for k in range(len(tables.waits)):
+        for k in range(len(waits_of(tables))):
             # What is wrong shows itself early, also where the whole is too large.
             without = Explorer(schedule, without_wait(tables, k), MOST_STATES).explore(until_first=True)
             assert without.problems != [], (seed, k)
@@ -85,7 +85,7 @@ def explore_loops(seeds: Iterable[int], wanted: int) -> tuple[int, int]:
         if not found.complete:
             continue
         whole += 1
-        for k in range(len(tables.waits)):
+        for k in range(len(waits_of(tables))):
             fewer = as_written(periodic, without_wait(tables, k))
             without = Explorer(periodic.written, fewer, MOST_STATES).explore(until_first=True)
             assert without.problems != [], (seed, k)
@@ -114,7 +114,7 @@ def prove_plans(seeds: range, most_ops: int, every: int = 11) -> int:
         schedule = random_schedule(seed, most_ops)
         tables = make_tables(schedule)
         assert unordered(schedule, tables) == [], seed
-        for k in range(0, len(tables.waits), every):
+        for k in range(0, len(waits_of(tables)), every):
             assert unordered(schedule, without_wait(tables, k)) != [], (seed, k)
             needed += 1
     return needed
@@ -158,7 +158,7 @@ def test_the_explorer_sees_what_is_wrong() -> None:
     schedule = tiny()
     tables = make_tables(schedule)
     kinds = set()
-    for k in range(len(tables.waits)):
+    for k in range(len(waits_of(tables))):
         kinds |= {p.split(":")[0] for p in Explorer(schedule, without_wait(tables, k)).explore().problems}
     assert kinds == {"early", "overwrite"}
     e = tables.entries

@@ -13,7 +13,7 @@ from explorer import Explorer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from looped import LOOPS, as_written, looped, random_loops, shown
-from runtime.tampered import without_wait
+from runtime.tampered import waits_of, without_wait
 from unit.emit.randoms import random_schedule
 
 from hexloom.emit import records
@@ -41,6 +41,7 @@ def is_the_plan(schedule: Schedule, tables: Tables) -> None:
     orders, problem = Orders(schedule), schedule.problem
     waits = orders.slice_waits()
     queues = [tables.entries[q.first_entry : q.first_entry + q.entry_count] for q in tables.queues]
+    queues = [tuple(e for e in entries if e.action != records.AFTER) for entries in queues]
     assert [[(tables.tasks[e.task].op, e.action, e.slice) for e in entries] for entries in queues] == [
         [(step.op, ACTIONS[step.action], step.slice) for step in lane.steps] for lane in orders.lanes
     ]
@@ -52,12 +53,13 @@ def is_the_plan(schedule: Schedule, tables: Tables) -> None:
         if entry.action != records.START and task.trigger_event != records.NONE:
             event = task.trigger_event + entry.slice * (task.flags & records.TASK_APART > 0)
             order.setdefault(event, []).append((task.op, entry.slice))
-    for task in tables.tasks:
-        told: set[tuple[int, int]] = set()
-        for wait in tables.waits[task.first_wait : task.first_wait + task.wait_count]:
-            whole = wait.threshold == len(order[wait.event])
-            told |= set(waits[task.op]) & set(order[wait.event]) if whole else {order[wait.event][wait.threshold - 1]}
-        assert told == set(waits[task.op])
+    told: list[set[tuple[int, int]]] = [set() for _ in tables.tasks]
+    for entry, awaited in zip(tables.entries, tables.waits, strict=True):
+        for wait in awaited if entry.action in (records.RUN, records.START) else ():
+            whole, mine = wait.threshold == len(order[wait.event]), waits[tables.tasks[entry.task].op]
+            told[entry.task] |= set(mine) & set(order[wait.event]) if whole else {order[wait.event][wait.threshold - 1]}
+    for t, task in enumerate(tables.tasks):
+        assert told[t] == set(waits[task.op])
         for operand in tables.operands[task.first_operand : task.first_operand + task.operand_count]:
             name = tables.buffer_names[operand.buffer]
             assert operand.offset == schedule.plan.addresses[name]
@@ -181,7 +183,7 @@ def test_what_is_read_is_whole_and_of_this_abi() -> None:
 )
 def test_no_timing_breaks_loops_and_no_wait_of_them_is_redundant(name: str) -> None:
     _, tables = looped(name)
-    assert breaks_without_any_wait(*looped(name)) == len(tables.waits) > 0
+    assert breaks_without_any_wait(*looped(name)) == len(waits_of(tables)) > 0
 
 
 def breaks_without_any_wait(periodic: PeriodicSchedule, tables: Tables) -> int | None:
@@ -190,11 +192,11 @@ def breaks_without_any_wait(periodic: PeriodicSchedule, tables: Tables) -> int |
     assert found.problems == []
     if not found.complete:
         return None
-    for k in range(len(tables.waits)):
+    for k in range(len(waits_of(tables))):
         fewer = as_written(periodic, without_wait(tables, k))
         without = Explorer(periodic.written, fewer, MOST_STATES).explore(until_first=True)
         assert without.problems != [], k
-    return len(tables.waits)
+    return len(waits_of(tables))
 
 
 def test_the_size_does_not_depend_on_the_trip_count() -> None:

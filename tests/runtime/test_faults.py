@@ -57,6 +57,16 @@ def test_a_kernel_that_is_late_is_a_timeout_of_who_waits_for_it(how: str, host_o
     assert 0.06e9 <= said["elapsed_ns"] < 0.5e9
 
 
+def test_a_wait_of_an_entry_is_told_as_that_of_its_task(host_of: Callable[[str], Host]) -> None:
+    schedule = examples.two_waits()
+    tables = make_tables(schedule)
+    slow, gang = (task_named(schedule, tables, name) for name in ("near", "gang"))
+    said = host_of("gcc")(schedule, slow=f"{slow}:330", timeout_ms=200)
+    assert (said["code"], said["task"], said["event"]) == ("TIMEOUT", gang, tables.tasks[slow].trigger_event)
+    assert tables.tasks[gang].wait_event != said["event"]
+    assert (said["seen"], said["expected"], said["stuck"]) == (0, 1, 0)
+
+
 def test_a_kernel_that_does_not_return_is_counted(host_of: Callable[[str], Host]) -> None:
     """Nobody waits for it, so that only the one who started the threads can notice; it cannot be joined."""
     schedule = tiny()

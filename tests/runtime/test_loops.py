@@ -11,7 +11,7 @@ import pytest
 from compile.conftest import ROOT
 from looped import LOOPS, looped, random_loops, shown
 from runtime.hosts import compile_c
-from runtime.tampered import without_wait
+from runtime.tampered import waits_of, without_wait
 from runtime.test_run_command import quick_compiler
 
 from hexloom.cli import main
@@ -87,8 +87,7 @@ def test_a_missing_wait_is_seen_by_the_kernels(host_of: Callable[[str], Host]) -
     """
     periodic, tables = looped("stream")
     (loop,) = tables.loops
-    mine = tables.tasks[loop.first_task : loop.first_task + loop.task_count]
-    waits = [k for task in mine for k in range(task.first_wait, task.first_wait + task.wait_count)]
+    waits = [k for k, x in enumerate(waits_of(tables)) if 0 <= x.task - loop.first_task < loop.task_count]
     assert waits
     shown = 0
     for wait in waits:
@@ -124,18 +123,17 @@ def test_tables_of_another_abi_say_so(host_of: Callable[[str], Host]) -> None:
 def test_what_is_wrong_with_loops_is_found_at_binding(host_of: Callable[[str], Host]) -> None:
     _, t = looped("stream")
     (loop,) = t.loops
-    in_lap = next(k for k in range(loop.first_task, loop.first_task + 3) if t.tasks[k].wait_count)
-    first = t.tasks[in_lap].first_wait
+    in_lap = next(k for k in range(loop.first_task, loop.first_task + 3) if t.tasks[k].wait_event != records.NONE)
     transfer = next(k for k, task in enumerate(t.tasks) if task.kind == records.DMA)
 
     def changed(rows: tuple[Any, ...], at: int, **to: int) -> tuple[Any, ...]:
         """Return the rows with one of them changed."""
         return (*rows[:at], replace(rows[at], **to), *rows[at + 1 :])
 
-    never = t.events[t.waits[first].event].triggers + 1  # the trigger of the only lap is the last one
+    never = t.events[t.tasks[in_lap].wait_event].triggers + 1  # the trigger of the only lap is the last one
     wrong = {
-        "a queue waits for what never is": replace(t, waits=changed(t.waits, first, threshold=10**6)),
-        "a queue never comes to its end": replace(t, waits=changed(t.waits, first, threshold=never)),
+        "a queue waits for what never is": replace(t, tasks=changed(t.tasks, in_lap, wait_threshold=10**6)),
+        "a queue never comes to its end": replace(t, tasks=changed(t.tasks, in_lap, wait_threshold=never)),
         "an event is triggered more often": replace(t, parameters=changed(t.parameters, 0, most=2**31 + 4)),
         "a parameter has no range": replace(t, parameters=changed(t.parameters, 0, least=0)),
         "the bodies of a queue do not follow": replace(t, bodies=changed(t.bodies, 0, entry_count=10**5)),

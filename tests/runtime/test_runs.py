@@ -12,7 +12,7 @@ from compile.conftest import CLANG, DEVICE, HEXAGON, HEXAGON_CLANG, ROOT, Compil
 from compile.tiny import tiny
 from looped import random_loops
 from runtime.hosts import GCC, INCLUDES
-from runtime.tampered import without_wait
+from runtime.tampered import waits_of, without_wait
 from unit.emit import examples
 from unit.emit.randoms import random_schedule
 
@@ -94,7 +94,7 @@ def test_headers_are_c99_and_c_plus_plus(name: str, flags: tuple[str, ...], tmp_
 
 
 def test_files_of_the_runtime_stay_short() -> None:
-    for path in FOLDER.iterdir():
+    for path in (*FOLDER.iterdir(), *(FOLDER.parent / "include").iterdir()):
         lines = path.read_text(encoding="utf-8").splitlines()
         assert len(lines) <= 420, path.name
         assert max(map(len, lines)) <= 120, path.name
@@ -195,8 +195,8 @@ def test_a_missing_wait_is_seen(host_of: Callable[[str], Host]) -> None:
     schedule = examples.small()
     tables = make_tables(schedule)
     seen = 0
-    for number, wait in enumerate(tables.waits):
-        (waiter,) = [t for t, x in enumerate(tables.tasks) if x.first_wait <= number < x.first_wait + x.wait_count]
+    for number, wait in enumerate(waits_of(tables)):
+        waiter = wait.task
         producer = next(t for t, x in enumerate(tables.tasks) if x.trigger_event == wait.event)
         if tables.tasks[producer].kind == records.DMA:
             continue
@@ -261,11 +261,27 @@ def test_traces_tell_every_entry_in_order(host_of: Callable[[str], Host], tmp_pa
         mine = [row for row in rows if row[0] == q]
         assert all(a[5] <= a[6] <= b[5] for a, b in itertools.pairwise(mine))
         entries = tables.entries[queue.first_entry : queue.first_entry + queue.entry_count]
+        entries = tuple(e for e in entries if e.action != records.AFTER)
         done = [(row[1], row[2], actions[row[3]]) for row in mine if row[3] in actions]
         assert done == [(e.task, e.slice, e.action) for e in entries] * 2
         waited = [row[1] for row in mine if row[3] == 1]
-        waiting = [e.task for e in entries if e.action != records.WAIT and tables.tasks[e.task].wait_count]
+        waiting = [
+            e.task for e in entries if e.action != records.WAIT and tables.tasks[e.task].wait_event != records.NONE
+        ]
         assert waited == waiting * 2
+
+
+def test_all_waits_before_a_task_are_one_in_the_trace(host_of: Callable[[str], Host], tmp_path: Path) -> None:
+    schedule = examples.two_waits()
+    tables = make_tables(schedule)
+    near, gang = (next(t for t, x in enumerate(tables.tasks) if x.op == op) for op in (1, 2))
+    said = host_of("gcc")(schedule, trace=tmp_path / "trace", records=100, runs=2, slow=f"{near}:30", timeout_ms=5000)
+    assert said["code"] == "OK"
+    rows = [tuple(map(int, line.split())) for line in (tmp_path / "trace").read_text(encoding="utf-8").splitlines()]
+    waits = [row for row in rows if row[1] == gang and row[3] == 1]
+    assert len(waits) == 2 * 2
+    long = [row[6] - row[5] > 15_000_000 for row in waits if row[2] == 1]  # the slice that does not come after it
+    assert long == [True, True]
 
 
 def test_a_full_trace_counts_what_it_drops(host_of: Callable[[str], Host], tmp_path: Path) -> None:

@@ -161,6 +161,18 @@ def problem_of(
     )
 
 
+def two_waits() -> Schedule:
+    """A gang on two contexts that waits for two ops; one of them is before it on its first context."""
+    ops = [
+        compute("far", "t", "far", 0, "hmx", 10),
+        compute("near", "t", "near", 0, "hvx", 10, (0,)),
+        compute("gang", "t", "gang", 0, "hvx", 10, (0, 1)),
+        compute("other", "t", "other", 0, "hvx", 10, (2,)),
+    ]
+    edges = [Precedence(before=a, after=b) for a, b in (("far", "gang"), ("near", "gang"), ("far", "other"))]
+    return schedule_of(problem_of([(ops, edges, [])]), "two waits")
+
+
 def small() -> Schedule:
     problem = problem_of([gemm(6), rows_task((2, 3, 4), 5)], entry=3000)
     return schedule_of(problem, "small", {"existing": 190_000, "serial": None})

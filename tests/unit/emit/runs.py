@@ -55,14 +55,16 @@ def execute(tables: Tables, rng: random.Random) -> Run:
         if not free[queue] or at[queue] == row.entry_count:
             return False
         entry = tables.entries[row.first_entry + at[queue]]
+        if any(counters[wait.event] < wait.threshold for wait in tables.waits[row.first_entry + at[queue]]):
+            return False
+        if entry.action == records.AFTER:
+            at[queue] += 1
+            return True
         task = tables.tasks[entry.task]
         if entry.action == records.WAIT:
             free[queue] = False
             later(max(0.0, arrival[entry.task] - now), "observed", entry.task, queue)
             return True
-        waits = tables.waits[task.first_wait : task.first_wait + task.wait_count]
-        if any(counters[wait.event] < wait.threshold for wait in waits):
-            return False
         run.begun.setdefault(entry.task, now)
         free[queue] = False
         if entry.action == records.START:
