@@ -22,9 +22,8 @@ from hexloom.formulations.periodic.whole_bounds import whole_bounds
 from hexloom.formulations.portfolio import Found
 from hexloom.formulations.problem import slows
 from hexloom.formulations.ticks import whole
-from hexloom.optimizer.baselines import baselines
+from hexloom.optimizer.baselines import Baselines, baselines
 from hexloom.optimizer.errors import CheckFailedError
-from hexloom.optimizer.evaluate import Kept
 from hexloom.optimizer.finish import all_bounds, finished
 from hexloom.optimizer.periodic.check import UNSTEADY, check_periodic_schedule
 from hexloom.optimizer.periodic.ends import ENDS_OPS, with_better_ends
@@ -35,7 +34,7 @@ from hexloom.optimizer.periodic.repeat import Repeat
 from hexloom.optimizer.periodic.roll import FINER, ImpossibleLoopError, NotALoopError, as_loop
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
 from hexloom.optimizer.periodic.tails import tails_of
-from hexloom.optimizer.periodic.trial import Ran, Source, run
+from hexloom.optimizer.periodic.trial import Ran, Source
 from hexloom.optimizer.schedule import BoundRow
 from hexloom.optimizer.solve import machine_of, rule_named
 
@@ -50,10 +49,10 @@ if TYPE_CHECKING:
 FEW = 16
 """Iterations from which bodies are rolled."""
 
-MEASURED = (12, 24, 40)
+MEASURED = (FEW, 24, 40)
 """Runs of a body in which its repeat is looked for when it is compared with others."""
 
-FIRST_RUNS, MOST_RUNS = 14, 96
+FIRST_RUNS, MOST_RUNS = FEW, 96
 """Runs of a phase in which its repeat is looked for: at first, and at most."""
 
 FEWEST_RUNS, FIRST_OPS = 6, 1000
@@ -163,9 +162,8 @@ def _steady(source: Source, body: Body) -> tuple[Body, Fraction] | None:
     tasks = tuple(source.trips)
     for runs in MEASURED:
         count = tuple(times * runs for times in body.times)
-        few = source.small({task: n for task, n in zip(tasks, count, strict=True) if n})
         for way in (body,) if body.paced else (body, replace(body, paced=True)):
-            ran = run(few, (Phase(way, tasks, count),))
+            ran = source.run((Phase(way, tasks, count),))
             repeat = None if ran is None else ran.repeats[0]
             if repeat is not None:
                 return way, Fraction(repeat.ticks) * FINER / repeat.period
@@ -205,8 +203,7 @@ class Reduced:
     def run(self, keep: Sequence[int]) -> Ran:
         """Return the plan with so many whole runs of every phase."""
         fewer = tuple(phase.shortened(phase.whole_runs - k) for phase, k in zip(self.phases, keep, strict=True))
-        counts = {task: sum(phase.count[t] for phase in fewer) for t, task in enumerate(self.source.trips)}
-        ran = run(self.source.small(counts), fewer)
+        ran = self.source.run(fewer)
         if ran is None:
             raise NotALoopError("where phases meet, bytes are taken before they are free")
         return ran
@@ -282,13 +279,13 @@ def schedule_of(source: Source, reduced: Reduced, seed: int | None) -> PeriodicS
         bounds=rows,
         baselines=baselines_of(source),
         tails=tails_of(source),
-        written=_written(source, ran, seed),
-        grown=tuple(None if more is None else _written(source, more, seed) for more in reduced.grown()),
+        written=_written(source, ran, baselines(ran.small.problem, ran.small.lowered.loops, ran.small.rule), seed),
+        grown=tuple(None if more is None else _written(source, more, Baselines(()), seed) for more in reduced.grown()),
     )
 
 
-def _written(source: Source, ran: Ran, seed: int | None) -> Schedule:
-    """Return the schedule of a plan with few iterations, as any other schedule."""
+def _written(source: Source, ran: Ran, today: Baselines, seed: int | None) -> Schedule:
+    """Return the schedule of a plan with few iterations, as any other schedule; what is grown needs no gain."""
     problem, rule = ran.small.problem, ran.small.rule
     bounds = lower_bounds(problem, rule)
     times = [ran.timeline.times[op.name] for op in problem.ops]
@@ -300,6 +297,5 @@ def _written(source: Source, ran: Ran, seed: int | None) -> Schedule:
     workload = source.cut(ran.small.rolled.iterations)
     return finished(
         ran.small.lowered, problem, source.rule, all_bounds(bounds, found), found, None,
-        baselines(problem, ran.small.lowered.loops, rule), workload, source.machine, seed, explained=False,
-        run_of=Kept(problem, rule, ()).run_of,
+        today, workload, source.machine, seed, explained=False, run_of=lambda *_: (ran.plan, ran.timeline),
     )  # fmt: skip
