@@ -9,7 +9,6 @@ a beam search over their tiles finds, if that is shorter.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.bounds import lower_bounds
@@ -17,14 +16,13 @@ from hexloom.formulations.problem import slows
 from hexloom.formulations.tile_beam import NARROW, WIDTHS, TileBeam, has_lines
 from hexloom.optimizer.evaluate import evaluator
 from hexloom.optimizer.periodic.schedule import RECURRENCE, WRITTEN
-from hexloom.optimizer.periodic.trial import run
 from hexloom.optimizer.schedule import BoundRow
 from hexloom.optimizer.solve import solve
 
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision
+    from hexloom.optimizer.periodic.reduced import Reduced
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
-    from hexloom.optimizer.periodic.solve import Reduced
     from hexloom.optimizer.periodic.trial import Small, Source
 
 ENDS_OPS = 300
@@ -32,16 +30,6 @@ ENDS_OPS = 300
 
 BEAM_SHARE, BEAM_SHARE_ROOMY = 0.7, 0.15
 """Part of the time for the search over tiles; and where buffers fit side by side, which CP-SAT sees through sooner."""
-
-
-def whole_decision(source: Source, reduced: Reduced) -> Decision | None:
-    """Return the decision that the phases of ``reduced`` are for all iterations, None where hand-overs fail."""
-    begun = [
-        replace(phase, later_parts=moved.later_parts)
-        for phase, moved in zip(reduced.phases, reduced.ran.phases, strict=True)
-    ]
-    full = run(source.small(source.trips), begun, moved=True)
-    return None if full is None else full.decision
 
 
 def by_tiles(small: Small, known: Decision | None, seconds: float, seed: int | None) -> Decision | None:
@@ -64,7 +52,7 @@ def with_better_ends(
     started = time.monotonic()
     small = source.small(source.trips)
     beam = seconds * (BEAM_SHARE_ROOMY if small.problem.fits_side_by_side else BEAM_SHARE)
-    start = by_tiles(small, whole_decision(source, reduced), beam, seed)
+    start = by_tiles(small, reduced.whole(), beam, seed)
     work = source.cut(source.trips)
     spent = beam if seed is not None else time.monotonic() - started
     found = solve(
