@@ -21,7 +21,7 @@ from hexloom.emit.written_out import written_out
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.periodic.check import labels_of, parts_of
 from hexloom.optimizer.periodic.check_bounds import ONCE
-from hexloom.optimizer.periodic.solve import FEW
+from hexloom.optimizer.periodic.reduced import FEW
 from hexloom.optimizer.periodic.trial import Source
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from hexloom.formulations.local_search import Limit, LocalSearch
 from hexloom.formulations.tile_beam import TileBeam, has_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hexloom.formulations.bounds import Bounds
     from hexloom.formulations.decision import Decision, Evaluate, Simulated
@@ -169,7 +169,10 @@ def _search(
     if flat and _needs_windows(problem):
         guards = (stack.enter_context(Guard(lazy=True)),)
         windows = WindowSearch(guards[0], problem, bounds, evaluate, seconds * WINDOWS_SHARE, seed, on_progress)
-        placed = windows.run(enough_gap)
+        begun = _shortest([(decision, evaluate(problem, decision)) for decision in incumbents])
+        if _met(begun, bounds.best.ticks, enough_gap):
+            return Found(begun, 0, len(incumbents), False, False)
+        placed = _shortest([best for best in (begun, windows.run(enough_gap)) if best is not None])
         left = seconds * (1 - WINDOWS_SHARE) + max(0.0, windows.budget.left)
         left = left if seed is not None else seconds - (time.monotonic() - started)
         if placed is not None and not windows.interrupted and not _met(placed, bounds.best.ticks, enough_gap):
@@ -181,7 +184,7 @@ def _search(
             if left <= 0:
                 return so_far
             return _by_solver(guards, problem, bounds, evaluate, so_far, left, seed, on_progress)
-        incumbents = (*incumbents, *(() if placed is None else (placed[0],)))
+        incumbents = (*incumbents, *(() if placed is None or placed is begun else (placed[0],)))
         seconds, started, share = left, time.monotonic(), LOCAL_SHARE_LARGE
     if twice:
         share = min(share, LOCAL_ROOMY_S / seconds)
@@ -286,8 +289,12 @@ def _by_solver(
     )
 
 
+def _shortest(plans: Sequence[tuple[Decision, Simulated]]) -> tuple[Decision, Simulated] | None:
+    return min(plans, key=lambda plan: (plan[1].late, plan[1].makespan), default=None)
+
+
 def _met(best: tuple[Decision, Simulated] | None, lower: float | Fraction, enough_gap: Fraction) -> bool:
-    return best is not None and best[1].makespan - lower <= enough_gap * best[1].makespan
+    return best is not None and not best[1].late and best[1].makespan - lower <= enough_gap * best[1].makespan
 
 
 def _needs_windows(problem: Problem) -> bool:

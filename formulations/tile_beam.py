@@ -21,6 +21,8 @@ from hexloom.formulations.tile_bytes import Layout
 from hexloom.formulations.tile_counters import TileCounters
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hexloom.formulations.heads_tails import HeadsTails
     from hexloom.formulations.problem import Problem
     from hexloom.formulations.tile_counters import State, Step
@@ -30,6 +32,9 @@ STATES_PER_SECOND = 4000
 
 WIDTHS = (8, 16, 32, 64, 128, 256, 512, 1024)
 """States that are followed at one time: each search is twice as wide as the one before."""
+
+NARROW = (2, 4)
+"""Widths before these where loops were unrolled: such searches are soon over, and what they find prunes the others."""
 
 SPREADS = ((0.05, 0.0), (0.0, 0.3), (0.3, 0.0), (0.0, 0.1))
 """What the work of engines and the time of ops that are left count beside the bound; each search takes the next."""
@@ -104,7 +109,7 @@ class TileBeam:
         self._counters = TileCounters(problem, heads_tails)
         self._layouts = layouts(problem)
 
-    def run(self, seconds: float, enough: float, *, counted: bool) -> Decision | None:
+    def run(self, seconds: float, enough: float, *, counted: bool, widths: Sequence[int] = WIDTHS) -> Decision | None:
         """Return the best decision found in ``seconds``, None if there is none below the limit.
 
         It ends early with one that takes ``enough`` ticks or less. With ``counted`` seconds are so many states.
@@ -113,7 +118,7 @@ class TileBeam:
         self._until = float("inf") if counted else time.monotonic() + seconds
         best: Decision | None = None
         try:
-            for width in WIDTHS:
+            for width in widths:
                 for spread in SPREADS:
                     if self._is_over() or self.below <= enough:
                         return best

@@ -49,6 +49,7 @@ class Owned:
         taken = sum(b.occupied_bytes for b in problem.buffers if b.always or b.from_start)
         self._room = problem.scratchpad.available_bytes - taken
         self._known: dict[tuple[int, ...], bool] = {}
+        self._asked: list[dict[tuple[bool, ...], tuple[int, int]]] = [{} for _ in self._tiles]
 
     def can_end(self, begun: tuple[int, ...]) -> bool:
         """Whether, with so many ops of every line begun, nobody needs to wait for bytes for ever."""
@@ -64,9 +65,12 @@ class Owned:
             if any(live) and (to_end or not all(live)):
                 room -= self._bytes[b]
         wishes = []
-        for tile in self._tiles:
-            if 0 < sum(begun[line] > k for line, k, _ in tile) < len(tile):
-                held, peak = self._held_and_peak(tile, begun)
+        for tile, asked in zip(self._tiles, self._asked, strict=True):
+            under_way = tuple([begun[line] > k for line, k, _ in tile])
+            if True in under_way and False in under_way:
+                if under_way not in asked:
+                    asked[under_way] = self._held_and_peak(tile, begun)
+                held, peak = asked[under_way]
                 room -= held
                 if held:
                     wishes.append((peak - held, held))

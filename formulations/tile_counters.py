@@ -184,9 +184,8 @@ class TileCounters:
         The last two are sums. The first is no proof: ops that share a buffer count its bytes each.
         """
         now = state.now
-        left = [
-            sum(column) for column in zip(*(r[n] for r, n in zip(self._left, state.begun, strict=True)), strict=True)
-        ]
+        rows = [row[n] for row, n in zip(self._left, state.begun, strict=True)]
+        left = list(map(sum, zip(*rows, strict=True)))
         best: float = now
         for end, i, _, _ in state.running:
             op = self._ops[i]

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Op, Problem, Rule
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.lower import TaskLoop
+    from hexloom.optimizer.simulate import ExactTimeline
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAlone:
     """One task alone, ``part`` of the problem without its entry: with today's loop, and one stage at a time.
 
-    None where the loop does not fit.
+    None where the loop does not fit, or was not asked for. ``timeline`` is that of the loop.
     """
 
     task: str
@@ -32,6 +33,7 @@ class TaskAlone:
     decision: Decision | None
     ops: tuple[int, ...]
     part: Problem
+    timeline: ExactTimeline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +59,31 @@ class Baselines:
 
 
 def baselines(
-    problem: Problem, loops: tuple[TaskLoop, ...], rule: Rule = "none", *, serial: bool = True, exact: bool = True
+    problem: Problem,
+    loops: tuple[TaskLoop, ...],
+    rule: Rule = "none",
+    *,
+    serial: bool = True,
+    existing: bool = True,
+    exact: bool = True,
 ) -> Baselines:
-    """Return the baselines of ``problem`` for the loops of its tasks; without ``serial`` only the existing one."""
+    """Return the baselines of ``problem`` for the loops of its tasks: ``serial``, ``existing`` or both."""
     alone: list[TaskAlone] = []
     for loop in loops:
         ops = tuple(problem.op_index[name] for name in loop.loop)
         part = problem.restricted(frozenset(loop.loop), loop.task)
         staged = _one_stage_at_a_time(part, loop, rule) if serial or loop.one_stage_at_a_time else 0
-        decision = decision_of_loop(part, [part.op_index[name] for name in loop.loop])
-        ticks: Moment | None = None
+        decision = decision_of_loop(part, [part.op_index[name] for name in loop.loop]) if existing else None
+        timeline: ExactTimeline | None = None
         if decision is not None:
             try:
-                ticks = simulate(part, make_plan(part, decision), rule, exact=exact).makespan
+                timeline = simulate(part, make_plan(part, decision), rule, exact=exact)
             except PlanError:
                 decision = None
+        ticks = None if timeline is None else timeline.makespan
         if loop.one_stage_at_a_time:
             ticks = staged
-        alone.append(TaskAlone(loop.task, loop.entry_ticks, ticks, staged, decision, ops, part))
+        alone.append(TaskAlone(loop.task, loop.entry_ticks, ticks, staged, decision, ops, part, timeline))
     return Baselines(tuple(alone))
 
 

@@ -158,12 +158,11 @@ def best_mix(
     trips
         Iterations of every loop, at least 1.
     seconds
-        For all bodies; every loop alone is looked at whatever that takes, and then at least one body more.
+        For all bodies; once they are over, only loops alone that the mix needs are looked at, whatever that takes.
     """
     budget = Budget(seconds, counted=seed is not None)
     costs = _least(loops, candidates(loops, trips))
     bodies, known = len(costs), dict[tuple[int, ...], Body]()
-    alone = [times for times in reversed(costs) if sum(times) == 1]
     with Guard(lazy=True) as guard:
 
         def look_at(times: tuple[int, ...]) -> None:
@@ -179,20 +178,19 @@ def best_mix(
             else:
                 known[times], costs[times] = measured
 
-        for times in alone:
-            look_at(times)
-        looked = len(loops)
+        looked = 0
         while True:
-            in_time = (budget.left > 0 and looked < MOST_LOOKED) or looked == len(loops)
-            answer = _master({t: cost for t, cost in costs.items() if in_time or t in known}, trips)
+            # The first body, and loops alone where nothing else is left, are looked at whatever that takes.
+            in_time = (budget.left > 0 and looked < MOST_LOOKED) or looked == 0
+            answer = _master({t: cost for t, cost in costs.items() if in_time or t in known or sum(t) == 1}, trips)
             if answer is None:
                 return None
             value, used = answer
             if in_time and any(times not in known for times in used):
                 best = _master({t: cost for t, cost in costs.items() if t in known}, trips)
-                if best is not None and looked > len(loops) and best[0] <= value * (1 + ENOUGH):
+                if best is not None and best[0] <= value * (1 + ENOUGH):
                     value, used = best
-            asked = next((times for times in used if times not in known), None)
+            asked = max((t for t in used if t not in known), key=lambda t: sum(n > 0 for n in t), default=None)
             if asked is None:
                 runs = tuple((known[times], runs) for times, runs in used.items())
                 return Mix(runs, value, bodies, len(known), in_time)

@@ -7,8 +7,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from hexloom.formulations.periodic.bounds import recurrence_ticks, shares_of
+from hexloom.optimizer.periodic.reduced import FEW
 from hexloom.optimizer.periodic.roll import ImpossibleLoopError, NotALoopError
-from hexloom.optimizer.periodic.solve import FEW
 from hexloom.optimizer.periodic.trial import Source, iterations_of
 
 if TYPE_CHECKING:

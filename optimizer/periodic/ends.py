@@ -2,49 +2,63 @@
 
 A plan of loops keeps the order of its bodies where an op could begin earlier, at the beginning, at the end and
 where bodies change. That costs the same whatever the trip counts: much of a short run, and nothing of a long
-one. So where all iterations come to few ops, the plan of the loops is where a search over single ops begins.
+one. So where all iterations come to few ops, the plan of the loops is where a search over single ops begins, or what
+a beam search over their tiles finds, if that is shorter.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
 from typing import TYPE_CHECKING
 
+from hexloom.formulations.bounds import lower_bounds
+from hexloom.formulations.problem import slows
+from hexloom.formulations.tile_beam import NARROW, WIDTHS, TileBeam, has_lines
+from hexloom.optimizer.evaluate import evaluator
 from hexloom.optimizer.periodic.schedule import RECURRENCE, WRITTEN
-from hexloom.optimizer.periodic.trial import run
 from hexloom.optimizer.schedule import BoundRow
 from hexloom.optimizer.solve import solve
 
 if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision
+    from hexloom.optimizer.periodic.reduced import Reduced
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
-    from hexloom.optimizer.periodic.solve import Reduced
-    from hexloom.optimizer.periodic.trial import Source
+    from hexloom.optimizer.periodic.trial import Small, Source
 
 ENDS_OPS = 300
 """Up to so many ops of all iterations ends are looked at."""
 
+BEAM_SHARE, BEAM_SHARE_ROOMY = 0.7, 0.15
+"""Part of the time for the search over tiles; and where buffers fit side by side, which CP-SAT sees through sooner."""
 
-def whole_decision(source: Source, reduced: Reduced) -> Decision | None:
-    """Return the decision that the phases of ``reduced`` are for all iterations, None where hand-overs fail."""
-    begun = [
-        replace(phase, later_parts=moved.later_parts)
-        for phase, moved in zip(reduced.phases, reduced.ran.phases, strict=True)
-    ]
-    full = run(source.small(source.trips), begun, moved=True)
-    return None if full is None else full.decision
+
+def by_tiles(small: Small, known: Decision | None, seconds: float, seed: int | None) -> Decision | None:
+    """Return a decision for all iterations that ends before ``known`` does, which comes back where none is found."""
+    problem = small.problem
+    if slows(small.rule) or not has_lines(problem):
+        return known
+    below = float("inf") if known is None else evaluator(small.rule)(problem, known).makespan
+    bounds = lower_bounds(problem, small.rule)
+    beam = TileBeam(problem, bounds.heads_tails, below)
+    lower = float(bounds.best.ticks)
+    found = beam.run(seconds, lower, counted=seed is not None, widths=(*NARROW, *WIDTHS))
+    return known if found is None else found
 
 
 def with_better_ends(
     schedule: PeriodicSchedule, source: Source, reduced: Reduced, seconds: float, seed: int | None
 ) -> PeriodicSchedule:
     """Return ``schedule`` with all iterations written down and, where that is shorter, in a better order."""
-    start = whole_decision(source, reduced)
+    started = time.monotonic()
+    small = source.small(source.trips)
+    beam = seconds * (BEAM_SHARE_ROOMY if small.problem.fits_side_by_side else BEAM_SHARE)
+    start = by_tiles(small, reduced.whole(), beam, seed)
     work = source.cut(source.trips)
+    spent = beam if seed is not None else time.monotonic() - started
     found = solve(
         work,
         source.machine,
-        time_limit_s=seconds,
+        time_limit_s=max(0.0, seconds - spent),
         contention=source.rule,
         seed=seed,
         start=start,

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from hexloom.formulations.ticks import whole
 from hexloom.optimizer.baselines import TaskAlone, baselines
 from hexloom.optimizer.periodic.repeat import find_repeat
-from hexloom.optimizer.planner import make_plan
-from hexloom.optimizer.simulate import simulate
 
 if TYPE_CHECKING:
     from hexloom.formulations.ticks import Moment
-    from hexloom.optimizer.periodic.trial import Small, Source
+    from hexloom.optimizer.periodic.trial import Source
 
 RUNS = (12, 24, 48, 96, 192, 384)
 """Iterations in which the repeat of a loop is looked for."""
@@ -27,7 +25,7 @@ def baselines_of(source: Source) -> dict[str, Moment | None]:
     serial, existing = Fraction(0), Fraction(0)
     known = True
     for task, trips in source.trips.items():
-        one, more = (_alone(source.small({task: n})) for n in (RUNS[0], RUNS[0] + 1))
+        one, more = _alone(source, {task: RUNS[0]}), _alone(source, {task: RUNS[0] + 1}, existing=False)
         each = Fraction(more.staged_ticks) - Fraction(one.staged_ticks)
         serial += one.entry + one.staged_ticks + (trips - RUNS[0]) * each
         loop = _loop_ticks(source, task, trips, one, more)
@@ -36,8 +34,9 @@ def baselines_of(source: Source) -> dict[str, Moment | None]:
     return {"serial": whole(serial), "existing": whole(existing) if known else None}
 
 
-def _alone(small: Small) -> TaskAlone:
-    return baselines(small.problem, small.lowered.loops, small.rule).tasks[0]
+def _alone(source: Source, trips: dict[str, int], *, serial: bool = True, existing: bool = True) -> TaskAlone:
+    small = source.small(trips)
+    return baselines(small.problem, small.lowered.loops, small.rule, serial=serial, existing=existing).tasks[0]
 
 
 def _loop_ticks(source: Source, task: str, trips: int, one: TaskAlone, more: TaskAlone) -> Moment | None:
@@ -48,13 +47,10 @@ def _loop_ticks(source: Source, task: str, trips: int, one: TaskAlone, more: Tas
         small = source.small({task: runs})
         if len(small.problem.ops) > MOST_OPS and runs > RUNS[1]:
             return None
-        alone = one
-        if runs != RUNS[0]:
-            alone = baselines(small.problem, small.lowered.loops, small.rule, serial=False).tasks[0]
-        if alone.decision is None:
+        alone = one if runs == RUNS[0] else _alone(source, {task: runs}, serial=False)
+        timeline = alone.timeline
+        if timeline is None:
             return None
-        part = small.problem.restricted(frozenset(op.name for op in small.problem.ops), task)
-        timeline = simulate(part, make_plan(part, alone.decision), small.rule)
         if runs == trips:
             return timeline.makespan
         places = {i: (at[0], 0, at[1]) for i, at in enumerate(small.rolled.place) if at is not None}
@@ -64,7 +60,6 @@ def _loop_ticks(source: Source, task: str, trips: int, one: TaskAlone, more: Tas
         if repeat is None:
             continue
         periods, rest = divmod(trips - runs, repeat.period)
-        few = source.small({task: runs + rest})
-        last = baselines(few.problem, few.lowered.loops, few.rule, serial=False).tasks[0].loop_ticks
+        last = timeline.makespan if rest == 0 else _alone(source, {task: runs + rest}, serial=False).loop_ticks
         return None if last is None else last + periods * repeat.ticks
     return None

@@ -12,7 +12,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from importlib.metadata import version
-from math import lcm
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.bounds import lower_bounds
@@ -22,42 +21,33 @@ from hexloom.formulations.periodic.whole_bounds import whole_bounds
 from hexloom.formulations.portfolio import Found
 from hexloom.formulations.problem import slows
 from hexloom.formulations.ticks import whole
-from hexloom.optimizer.baselines import baselines
+from hexloom.optimizer.baselines import Baselines, baselines
 from hexloom.optimizer.errors import CheckFailedError
-from hexloom.optimizer.evaluate import Kept
 from hexloom.optimizer.finish import all_bounds, finished
 from hexloom.optimizer.periodic.check import UNSTEADY, check_periodic_schedule
 from hexloom.optimizer.periodic.ends import ENDS_OPS, with_better_ends
 from hexloom.optimizer.periodic.existing import baselines_of
 from hexloom.optimizer.periodic.later import with_later_transfers
 from hexloom.optimizer.periodic.phases import Phase, phases_of
-from hexloom.optimizer.periodic.repeat import Repeat
+from hexloom.optimizer.periodic.reduced import FEW, Reduced
 from hexloom.optimizer.periodic.roll import FINER, ImpossibleLoopError, NotALoopError, as_loop
-from hexloom.optimizer.periodic.schedule import PeriodicSchedule, Stretch
+from hexloom.optimizer.periodic.schedule import PeriodicSchedule
 from hexloom.optimizer.periodic.tails import tails_of
-from hexloom.optimizer.periodic.trial import Ran, Source, run
+from hexloom.optimizer.periodic.today import Today
+from hexloom.optimizer.periodic.trial import Ran, Source
 from hexloom.optimizer.schedule import BoundRow
 from hexloom.optimizer.solve import machine_of, rule_named
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable
 
     from hexloom.formulations.periodic.corun import Body
     from hexloom.hwmodels import Machine
     from hexloom.optimizer.schedule import Schedule
     from hexloom.optimizer.workload import Workload
 
-FEW = 16
-"""Iterations from which bodies are rolled."""
-
-MEASURED = (12, 24, 40)
+MEASURED = (FEW, 24, 40)
 """Runs of a body in which its repeat is looked for when it is compared with others."""
-
-FIRST_RUNS, MOST_RUNS = 14, 96
-"""Runs of a phase in which its repeat is looked for: at first, and at most."""
-
-FEWEST_RUNS, FIRST_OPS = 6, 1000
-"""Runs at first where bodies are large or many, and of how many ops in all."""
 
 MIX_SHARE, LOOPS_SHARE = 0.7, 0.25
 """Part of the time for the mix of bodies; and for all of the loops, where a search over single ops comes after it."""
@@ -90,8 +80,7 @@ def solve_periodic(
     started = time.monotonic()
     source = Source(workload, machine, rule_named(contention), FEW)
     few = source.ops() <= ENDS_OPS
-    reduced = reduced_of(source, time_limit_s * (LOOPS_SHARE if few else 1.0), seed)
-    schedule = schedule_of(source, reduced, seed)
+    reduced, schedule = begun(source, time_limit_s * (LOOPS_SHARE if few else 1.0), seed)
     if few and schedule.makespan > schedule.lower_bound:
         left = time_limit_s - (time.monotonic() - started)
         least = time_limit_s * (1 - LOOPS_SHARE)
@@ -99,6 +88,41 @@ def solve_periodic(
             schedule, source, reduced, least if seed is not None else max(left, least / 2), seed
         )
     return passed(schedule)
+
+
+def begun(source: Source, seconds: float, seed: int | None) -> tuple[Reduced, PeriodicSchedule]:
+    """Return the schedule of bodies, or of today's loops where that is shorter or there are none.
+
+    Raises
+    ------
+    NotALoopError
+        Why there are no bodies, where today's loops are no plan either.
+    """
+    try:
+        reduced = reduced_of(source, seconds, seed)
+        schedule = schedule_of(source, reduced, seed)
+    except ImpossibleLoopError:
+        raise
+    except NotALoopError:
+        today = todays(source, seed)
+        if today is None:
+            raise
+        return today
+    existing = schedule.baselines["existing"]
+    if existing is None or schedule.makespan <= existing:
+        return reduced, schedule
+    today = todays(source, seed)
+    return (reduced, schedule) if today is None or today[1].makespan >= schedule.makespan else today
+
+
+def todays(source: Source, seed: int | None) -> tuple[Reduced, PeriodicSchedule] | None:
+    """Return the schedule of today's loops, one task after the other; None where they do not repeat themselves."""
+    try:
+        reduced = Today(source)
+        schedule = schedule_of(source, reduced, seed)
+    except NotALoopError:
+        return None
+    return None if check_periodic_schedule(schedule) else (reduced, schedule)
 
 
 def passed(schedule: PeriodicSchedule) -> PeriodicSchedule:
@@ -163,90 +187,12 @@ def _steady(source: Source, body: Body) -> tuple[Body, Fraction] | None:
     tasks = tuple(source.trips)
     for runs in MEASURED:
         count = tuple(times * runs for times in body.times)
-        few = source.small({task: n for task, n in zip(tasks, count, strict=True) if n})
         for way in (body,) if body.paced else (body, replace(body, paced=True)):
-            ran = run(few, (Phase(way, tasks, count),))
+            ran = source.run((Phase(way, tasks, count),))
             repeat = None if ran is None else ran.repeats[0]
             if repeat is not None:
                 return way, Fraction(repeat.ticks) * FINER / repeat.period
     return None
-
-
-class Reduced:
-    """Few runs of every phase by which all are known: ``ran``, ``left_out`` runs of each phase, and their repeats.
-
-    Raises
-    ------
-    NotALoopError
-        A phase does not repeat itself exactly.
-    """
-
-    def __init__(self, source: Source, phases: Sequence[Phase]) -> None:
-        self.source, self.phases = source, phases
-        together = sum(len(phase.body.loop.ops) for phase in phases)
-        runs, periods = max(FEWEST_RUNS, min(FIRST_RUNS, FIRST_OPS // together)), [1] * len(phases)
-        while True:
-            keep = [_few(phase, runs, period) for phase, period in zip(phases, periods, strict=True)]
-            self.ran = self.run(keep)
-            rest = [phase.whole_runs - k for phase, k in zip(phases, keep, strict=True)]
-            known = [repeat.period if repeat else None for repeat in self.ran.repeats]
-            open_ = next((p for p, period in enumerate(known) if period is None and rest[p]), None)
-            if open_ is None:
-                if all(left % (period or 1) == 0 for left, period in zip(rest, known, strict=True)):
-                    break
-                periods = [lcm(old, period or 1) for old, period in zip(periods, known, strict=True)]
-            elif runs < MOST_RUNS:
-                runs = min(runs * 3 // 2, MOST_RUNS)
-            else:
-                words = " and ".join(f"{n} x {task}" for task, n in phases[open_].times.items())
-                raise NotALoopError(f"a body of {words} does not repeat itself within {runs} runs")
-        self.keep = keep
-
-    def run(self, keep: Sequence[int]) -> Ran:
-        """Return the plan with so many whole runs of every phase."""
-        fewer = tuple(phase.shortened(phase.whole_runs - k) for phase, k in zip(self.phases, keep, strict=True))
-        counts = {task: sum(phase.count[t] for phase in fewer) for t, task in enumerate(self.source.trips)}
-        ran = run(self.source.small(counts), fewer)
-        if ran is None:
-            raise NotALoopError("where phases meet, bytes are taken before they are free")
-        return ran
-
-    def stretches(self) -> tuple[Stretch, ...]:
-        """Return the phases with what they leave out."""
-        found = []
-        for phase, keep, repeat in zip(self.phases, self.keep, self.ran.repeats, strict=True):
-            known = Repeat(0, 1, 0) if repeat is None else repeat
-            found.append(
-                Stretch(
-                    times=phase.times,
-                    count={task: n for task, n in zip(phase.tasks, phase.count, strict=True) if n},
-                    runs=phase.runs,
-                    interval_ticks=whole(Fraction(phase.body.schedule.ii_ticks, FINER)),
-                    first=known.first,
-                    period=known.period,
-                    period_ticks=known.ticks,
-                    left_out=phase.whole_runs - keep,
-                )
-            )
-        return tuple(found)
-
-    def grown(self) -> list[Ran | None]:
-        """Return, for every phase that leaves runs out, the plan with one period more of it."""
-        found: list[Ran | None] = []
-        for p, (keep, repeat) in enumerate(zip(self.keep, self.ran.repeats, strict=True)):
-            if repeat is None or keep == self.phases[p].whole_runs:
-                found.append(None)
-            else:
-                more = list(self.keep)
-                more[p] += repeat.period
-                found.append(self.run(more))
-        return found
-
-
-def _few(phase: Phase, runs: int, period: int) -> int:
-    """Return how many whole runs to keep: at least ``runs``; what is left out are whole periods, and whole rings."""
-    unit = lcm(period, phase.body.schedule.unroll)
-    return phase.whole_runs - max(0, phase.whole_runs - runs) // unit * unit
 
 
 def schedule_of(source: Source, reduced: Reduced, seed: int | None) -> PeriodicSchedule:
@@ -282,13 +228,13 @@ def schedule_of(source: Source, reduced: Reduced, seed: int | None) -> PeriodicS
         bounds=rows,
         baselines=baselines_of(source),
         tails=tails_of(source),
-        written=_written(source, ran, seed),
-        grown=tuple(None if more is None else _written(source, more, seed) for more in reduced.grown()),
+        written=_written(source, ran, baselines(ran.small.problem, ran.small.lowered.loops, ran.small.rule), seed),
+        grown=tuple(None if more is None else _written(source, more, Baselines(()), seed) for more in reduced.grown()),
     )
 
 
-def _written(source: Source, ran: Ran, seed: int | None) -> Schedule:
-    """Return the schedule of a plan with few iterations, as any other schedule."""
+def _written(source: Source, ran: Ran, today: Baselines, seed: int | None) -> Schedule:
+    """Return the schedule of a plan with few iterations, as any other schedule; what is grown needs no gain."""
     problem, rule = ran.small.problem, ran.small.rule
     bounds = lower_bounds(problem, rule)
     times = [ran.timeline.times[op.name] for op in problem.ops]
@@ -300,6 +246,5 @@ def _written(source: Source, ran: Ran, seed: int | None) -> Schedule:
     workload = source.cut(ran.small.rolled.iterations)
     return finished(
         ran.small.lowered, problem, source.rule, all_bounds(bounds, found), found, None,
-        baselines(problem, ran.small.lowered.loops, rule), workload, source.machine, seed, explained=False,
-        run_of=Kept(problem, rule, ()).run_of,
+        today, workload, source.machine, seed, explained=False, run_of=lambda *_: (ran.plan, ran.timeline),
     )  # fmt: skip

@@ -17,8 +17,8 @@ from hexloom.optimizer.kernels.ggml_layout import Depth
 from hexloom.optimizer.kernels.rows import RowKernel
 from hexloom.optimizer.lower import loops_of, lower
 from hexloom.optimizer.periodic.choose import source_for
+from hexloom.optimizer.periodic.reduced import FEW
 from hexloom.optimizer.periodic.roll import NotALoopError
-from hexloom.optimizer.periodic.solve import FEW
 from hexloom.optimizer.periodic.trial import Source
 from hexloom.optimizer.solve import rule_named, solve
 from hexloom.optimizer.splits import with_parts

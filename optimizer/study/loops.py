@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from hexloom.formulations.ticks import whole
 from hexloom.optimizer.attribution import advise, last_work
 from hexloom.optimizer.bottleneck import limiting_engine
-from hexloom.optimizer.periodic.solve import FEW, passed, reduced_of, schedule_of
+from hexloom.optimizer.periodic.reduced import FEW
+from hexloom.optimizer.periodic.solve import passed, reduced_of, schedule_of
 from hexloom.optimizer.periodic.trial import Source
 from hexloom.optimizer.schedule import Gain
 from hexloom.optimizer.sharing import acting_rule
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from hexloom.formulations.problem import Problem, Rule
     from hexloom.formulations.ticks import Moment
     from hexloom.optimizer.lower import Lowered
+    from hexloom.optimizer.periodic.reduced import Reduced
     from hexloom.optimizer.periodic.schedule import PeriodicSchedule
-    from hexloom.optimizer.periodic.solve import Reduced
     from hexloom.optimizer.study.steady import Steady
 
 UNSTEADY = "it does not repeat itself exactly in the iterations that were tried, so that all of them are not known"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hexloom.formulations.decision import Decision
     from hexloom.formulations.problem import Problem
     from hexloom.formulations.ticks import Moment
-    from hexloom.optimizer.periodic.solve import Reduced
+    from hexloom.optimizer.periodic.reduced import Reduced
     from hexloom.optimizer.periodic.trial import Ran
     from hexloom.optimizer.simulate import ExactTimeline
 

@@ -13,8 +13,9 @@ from hexloom import load_hw
 from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.lower import lower
 from hexloom.optimizer.periodic.check import check_periodic_schedule
+from hexloom.optimizer.periodic.reduced import FEW
 from hexloom.optimizer.periodic.roll import NotALoopError
-from hexloom.optimizer.periodic.solve import FEW, reduced_of, schedule_of
+from hexloom.optimizer.periodic.solve import begun, reduced_of, schedule_of
 from hexloom.optimizer.periodic.trial import Source, run
 from hexloom.optimizer.workload import Workload
 
@@ -94,6 +95,18 @@ def holds(workload: Workload, rule: Rule) -> None:
     assert schedule.baselines["existing"] in (None, again.existing)
 
 
+def is_no_longer_than_today(workload: Workload, rule: Rule) -> None:
+    """A plan of loops takes no longer than what people run."""
+    try:
+        _, schedule = begun(Source(workload, load_hw("hexagon-v79"), rule, FEW), 0.3, seed=1)
+    except NotALoopError:
+        assume(False)
+        return
+    existing = schedule.baselines["existing"]
+    assert existing is None or schedule.makespan <= existing
+    assert check_periodic_schedule(schedule) == []
+
+
 RULES = st.sampled_from(["none", "fluid", "rigid"])
 
 
@@ -108,3 +121,16 @@ def test_what_is_left_out_takes_what_the_repeats_say(workload: Workload, rule: R
 @given(workloads(), RULES)
 def test_what_is_left_out_takes_what_the_repeats_say_often(workload: Workload, rule: Rule) -> None:
     holds(workload, rule)
+
+
+@settings(max_examples=2)
+@given(workloads(), RULES)
+def test_a_plan_of_loops_is_no_longer_than_todays(workload: Workload, rule: Rule) -> None:
+    is_no_longer_than_today(workload, rule)
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(workloads(), RULES)
+def test_a_plan_of_loops_is_no_longer_than_todays_often(workload: Workload, rule: Rule) -> None:
+    is_no_longer_than_today(workload, rule)

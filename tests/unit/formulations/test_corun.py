@@ -99,6 +99,25 @@ def test_loops_that_share_one_engine_do_not() -> None:
     assert mix.complete
 
 
+@pytest.mark.parametrize("seconds", [1.0, 0.0])
+def test_loops_alone_are_looked_at_where_the_mix_has_a_use_for_them(seconds: float) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def noting(body: Body) -> tuple[Body, Fraction]:
+        seen.append(body.times)
+        return interval(body)
+
+    loops = chain("a", 4, 1, 2), chain("b", 1, 4, 2)
+    mix = best_mix(loops, (10, 10), noting, seconds, seed=1)
+    assert mix is not None
+    assert mix.value_ticks == 10 * 5
+    assert seen
+    assert all(min(times) for times in seen)
+    best_mix(loops, (10, 3), noting, seconds, seed=1)
+    assert (1, 0) in seen
+    assert len(seen) == len(set(seen)) + 1
+
+
 def test_a_body_without_a_plan_is_left_out() -> None:
     loops = chain("a", 4, 1), chain("b", 1, 4)
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hexloom import check_periodic_schedule, load_hw, solve_periodic
+from hexloom.optimizer import simulate
 from hexloom.optimizer.baselines import baselines
 from hexloom.optimizer.lower import lower
+from hexloom.optimizer.periodic import solve, trial
 from hexloom.optimizer.periodic.choose import formulation_for
 from hexloom.optimizer.periodic.roll import NotALoopError
 from hexloom.optimizer.periodic.schedule import PeriodicSchedule
@@ -70,6 +72,30 @@ def test_the_file_reads_back(million: PeriodicSchedule) -> None:
 def test_same_seed_same_bytes() -> None:
     one, two = (solve_periodic(pair(100), time_limit_s=1, contention="none", seed=3) for _ in range(2))
     assert one.to_json() == two.to_json()
+
+
+def test_nothing_is_lowered_or_simulated_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[str] = []
+    simulated: list[tuple[Any, ...]] = []
+    lower_it, run_it = trial.lower, simulate.Run.run
+
+    def lowering(workload: Workload, *of: Any) -> Any:
+        lowered.append(workload.model_copy(update={"tick_us": None}).digest())
+        return lower_it(workload, *of)
+
+    def running(run: simulate.Run) -> Any:
+        names = tuple(op.name for op in run.problem.ops)
+        if len(names) > 100:  # the norm alone is the same in today's loop and in the plan
+            simulated.append((names, str(run.queues), str(run.followers), tuple(run.loads)))
+        return run_it(run)
+
+    monkeypatch.setattr(trial, "lower", lowering)
+    monkeypatch.setattr(simulate.Run, "run", running)
+    monkeypatch.setattr(solve, "passed", lambda schedule: schedule)  # who checks runs it once more
+    schedule = solve_periodic(pair(MILLION), time_limit_s=2, seed=1)
+    assert len(lowered) == len(set(lowered)) > 0
+    assert len(simulated) == len(set(simulated)) > 0
+    assert schedule.written.gain is not None
 
 
 CORRUPTIONS: dict[str, tuple[str, Callable[[PeriodicSchedule], dict[str, Any]]]] = {

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hexloom import Workload, load_hw
-from hexloom.optimizer.periodic.solve import FEW, reduced_of
+from hexloom.optimizer.periodic.reduced import FEW
+from hexloom.optimizer.periodic.solve import reduced_of
 from hexloom.optimizer.periodic.trial import Source
 from hexloom.optimizer.sharing import acting_rule
 from hexloom.optimizer.study.ablations import ablate
