@@ -143,11 +143,12 @@ def moments_of(problem: Problem, modes: Sequence[int], actions: Iterable[int]) -
     oldest first. Transfers end when they are awaited, so these must hold no more than there is.
     """
     left = dict(problem.shares)
+    wanted = [problem.share_uses(op.modes[m]) for op, m in zip(problem.ops, modes, strict=True)]
     running: dict[int, None] = {}
 
     def end(i: int) -> int:
         running.pop(i, None)
-        for use in problem.share_uses(problem.ops[i].modes[modes[i]]):
+        for use in wanted[i]:
             left[use.engine] += use.units
         return ~i
 
@@ -155,22 +156,15 @@ def moments_of(problem: Problem, modes: Sequence[int], actions: Iterable[int]) -
         if action < 0:
             yield end(~action)
             continue
-        mode = problem.ops[action].modes[modes[action]]
         for p in problem.predecessors[action]:
             if p in running:
                 yield end(p)
-        uses = problem.share_uses(mode)
-        for use in uses:
+        for use in wanted[action]:
             while left[use.engine] < use.units:
-                oldest = next(
-                    i
-                    for i in running
-                    if any(u.engine == use.engine for u in problem.share_uses(problem.ops[i].modes[modes[i]]))
-                )
-                yield end(oldest)
-        for use in uses:
+                yield end(next(i for i in running if any(u.engine == use.engine for u in wanted[i])))
+        for use in wanted[action]:
             left[use.engine] -= use.units
-        if mode.dma is None and uses:
+        if wanted[action] and problem.ops[action].modes[modes[action]].dma is None:
             running[action] = None
         yield action
 

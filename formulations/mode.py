@@ -186,33 +186,37 @@ class Mode(Frozen):
 
 def check_mode(op: str, mode: Mode, engines: dict[str, Engine], channels: list[str]) -> None:
     """Raise ValueError where ``mode`` of the op named ``op`` asks for what does not exist or cannot be."""
-    where = f"op {op!r}, mode {mode.name!r}"
+    fault = _fault_of(mode, engines, channels)
+    if fault is not None:
+        raise ValueError(f"op {op!r}, mode {mode.name!r}: {fault}")
+
+
+def _fault_of(mode: Mode, engines: dict[str, Engine], channels: list[str]) -> str | None:
     for use in mode.uses:
         engine = engines.get(use.engine)
         if engine is None:
-            raise ValueError(f"{where}: there is no engine {use.engine!r}; known: {', '.join(engines) or 'none'}")
+            return f"there is no engine {use.engine!r}; known: {', '.join(engines) or 'none'}"
         if engine.kind == "pipe" and mode.dma is None:
-            raise ValueError(f"{where}: pipe {use.engine!r} is for DMA; give the mode an owner")
+            return f"pipe {use.engine!r} is for DMA; give the mode an owner"
         if mode.dma is not None and engine.kind not in ("pipe", "share"):
-            raise ValueError(f"{where}: a DMA mode holds pipes and its owner, not {use.engine!r}")
+            return f"a DMA mode holds pipes and its owner, not {use.engine!r}"
         if engine.kind == "share" and use.unit_ids is not None:
-            raise ValueError(f"{where}: the units of share {use.engine!r} are all one; drop unit_ids")
+            return f"the units of share {use.engine!r} are all one; drop unit_ids"
         if use.unit_ids is not None:
             if len(set(use.unit_ids)) != use.units:
-                raise ValueError(f"{where}: {use.units} units of {use.engine!r}, but unit_ids {use.unit_ids}")
+                return f"{use.units} units of {use.engine!r}, but unit_ids {use.unit_ids}"
             if any(not 0 <= u < engine.units for u in use.unit_ids):
-                raise ValueError(f"{where}: unit_ids {use.unit_ids} of {use.engine!r}, which has {engine.units}")
+                return f"unit_ids {use.unit_ids} of {use.engine!r}, which has {engine.units}"
     for pull in mode.pulls:
         if pull.channel not in channels:
-            raise ValueError(f"{where}: there is no channel {pull.channel!r}; known: {', '.join(channels) or 'none'}")
+            return f"there is no channel {pull.channel!r}; known: {', '.join(channels) or 'none'}"
     if mode.dma is not None:
         owner = engines.get(mode.dma.owner_engine)
         if owner is None or owner.kind != "worker":
-            raise ValueError(f"{where}: DMA owner {mode.dma.owner_engine!r} is not a worker engine")
+            return f"DMA owner {mode.dma.owner_engine!r} is not a worker engine"
         if mode.dma.owner_unit >= owner.units:
-            raise ValueError(
-                f"{where}: DMA owner {owner.name}[{mode.dma.owner_unit}], but {owner.name} has {owner.units} units"
-            )
+            return f"DMA owner {owner.name}[{mode.dma.owner_unit}], but {owner.name} has {owner.units} units"
+    return None
 
 
 class Interference(Frozen):

@@ -49,8 +49,10 @@ class Sharing:
         for known in problem.interference:
             pair = known.victim, known.cause
             self._factors[pair] = self._factors.get(pair, self._one) * number(Fraction(known.factor))
+        self._classes = {name for pair in self._factors for name in pair}
         self._loads: list[Load] = []
         self._number: dict[Load, int] = {}
+        self._of_mode: dict[int, tuple[Mode, int]] = {}
         self._known: dict[tuple[int, ...], tuple[Number, ...]] = {}
 
     def may_lift(self) -> bool:
@@ -62,9 +64,14 @@ class Sharing:
         """Return the number of what ``mode`` brings to others, `UNTOUCHED` if it can be left out of account."""
         if not slows(self.rule):
             return UNTOUCHED
+        known = self._of_mode.get(id(mode))
+        if known is None:
+            known = self._of_mode[id(mode)] = mode, self._number_of(mode)  # with the mode, which keeps its identity
+        return known[1]
+
+    def _number_of(self, mode: Mode) -> int:
         pulls = tuple((self._place[pull.channel], pull.rate) for pull in mode.pulls if pull.rate > 0)
-        classes = {name for pair in self._factors for name in pair}
-        load = Load(pulls, mode.op_class if mode.op_class in classes else "")
+        load = Load(pulls, mode.op_class if mode.op_class in self._classes else "")
         if not load.pulls and not load.op_class:
             return UNTOUCHED
         if load not in self._number:

@@ -94,21 +94,16 @@ class Run:
         self.position = [0] * len(self.queues)
         self.queues_of: list[list[int]] = [[] for _ in range(n)]
         self.owner_queue = [-1] * n
+        self.release_ticks: list[dict[int, int]] = [{} for _ in range(n)]
         for q, (queue, entries) in enumerate(zip(plan.queues, self.queues, strict=True)):
             for i, action in entries:
                 if action == "run":
                     self.queues_of[i].append(q)
-                elif action == "wait":
-                    self.owner_queue[i] = q
-            del queue
-        self.release_ticks: list[dict[int, int]] = [{} for _ in range(n)]
-        for q, queue in enumerate(plan.queues):
-            for entry in queue.entries:
-                if entry.action == "run":
-                    i = index[entry.op]
                     mode = self.modes[i]
                     ticks = next((u.ticks for u in mode.uses if u.engine == queue.engine), 0)
                     self.release_ticks[i][q] = mode.overhead_ticks + ticks
+                elif action == "wait":
+                    self.owner_queue[i] = q
         self.followers: list[list[int]] = [[] for _ in range(n)]
         self.missing = [0] * n
         for wait in plan.waits:
@@ -117,9 +112,10 @@ class Run:
         self.arrived = [0] * n
         self.reached: list[str | None] = [None] * n
         self.pipe_units = {e.name: e.units for e in problem.engines if e.kind == "pipe"}
-        self.pipe_uses = [
-            {u.engine: u for u in m.uses if u.ticks > 0 and u.engine in self.pipe_units} for m in self.modes
-        ]
+        through = {
+            id(m): {u.engine: u for u in m.uses if u.ticks > 0 and u.engine in self.pipe_units} for m in self.modes
+        }
+        self.pipe_uses = [through[id(mode)] for mode in self.modes]
         needed = [set(uses) for uses, mode in zip(self.pipe_uses, self.modes, strict=True) if mode.dma is not None]
         self.shared_pipes: set[str] = set.intersection(*needed) if needed else set()
         self.pipes_changed = False
