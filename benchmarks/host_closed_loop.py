@@ -5,8 +5,8 @@ matrix and a vector class at Tacker's four load ratios), 20 seeded workloads are
 again and again in shuffled order: points, our plans, `serial` and `existing`. Where the cores lie (near, far) is probed
 before and after every execution; only those count that nothing was taken from and during which they stayed. The
 prediction of a workload is that of the machine fitted to the points of the same runs and the same placement, as fast as
-each class of work was, alone, in the rounds in which the workload was left alone: what others on the host leave it
-changes within seconds by a fifth, and long executions are left alone only in quiet ones.
+each class of work was, alone, when its core had the pace that it had just before and after the workload: others on the
+host share its cores, which slows them by half within milliseconds and is no time that anybody takes from them.
 
 Prints PASS, FAIL or INCONCLUSIVE, and the numbers. An inconclusive run is repeated, at most 3 times; all are reported.
 It wants the machine for itself. ``--quick`` takes 4 workloads and 3 rounds, to see that it works; it proves nothing.
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "host_closed_loop"))
 
 import plans
-from session import CLASSES, Job, Repetition, Session, middle, trace_of
+from session import CLASSES, MATRIX, Job, Repetition, Session, middle, trace_of
 
 from hexloom import load_hw
 from hexloom.optimizer.errors import InvalidInputError
@@ -49,12 +49,15 @@ WORKLOADS = 20
 REPETITIONS = 3
 """Of each job in each round, after one that is thrown away."""
 
-LEAST_CLEAN, LEAST_ROUNDS, LEAST_S, MOST_S = 9, 5, 60.0, 180.0
+LEAST_CLEAN, LEAST_ROUNDS, LEAST_S, MOST_S = 9, 5, 100.0, 180.0
 POINT_RUNS = 40
 """Most clean repetitions of a point that are fitted to, spread over all rounds."""
 
 MEDIAN_ERROR, WORST_ERROR = 0.05, 0.15
 """What the predictions may be off, and what the halves of the measurements may."""
+
+ALIKE = 5
+"""Executions of a class alone that are asked for each execution of a workload: those at the most similar pace."""
 
 CONTENDED = 0.05
 """A pair slows itself by at least this part where it counts as contended."""
@@ -85,18 +88,15 @@ class Runs:
         """Return the clean repetitions of a job in one placement."""
         return [one for _, one in self.kept.get(name, ()) if one.near == near]
 
-    def rounds_of(self, name: str, near: bool) -> frozenset[int]:
-        """Return the rounds of these repetitions."""
-        return frozenset(k for k, one in self.kept.get(name, ()) if one.near == near)
-
-    def within(self, names: Sequence[str], near: bool, rounds: frozenset[int]) -> float | None:
-        """Return what clean repetitions of jobs take within some rounds, as part of what each takes over all."""
-        parts: list[float] = []
+    def at_paces(self, names: Sequence[str], near: bool, core: int, paces: Sequence[int]) -> float | None:
+        """Return what jobs take where their core has some ``paces``, as a part of what each takes over all."""
+        parts: list[tuple[int, float]] = []
         for name in names:
-            of = [(k, one.span_ns) for k, one in self.kept.get(name, ()) if one.near == near]
-            over_all = median(span for _, span in of) if of else 1
-            parts += [span / over_all for k, span in of if k in rounds]
-        return median(parts) if parts else None
+            of = self.at(name, near)
+            over_all = median(one.span_ns for one in of) if of else 1
+            parts += [(one.paces[core], one.span_ns / over_all) for one in of]
+        alike = [part for pace in paces for _, part in sorted(parts, key=lambda one: abs(one[0] - pace))[:ALIKE]]
+        return median(alike) / median(part for _, part in parts) if alike else None
 
     @property
     def clean(self) -> int:
@@ -148,17 +148,17 @@ def fitted(machine: Machine, points: Sequence[Job], runs: Runs, near: bool) -> t
     return better, report
 
 
-def as_in(machine: Machine, points: Sequence[Job], runs: Runs, near: bool, rounds: frozenset[int]) -> Machine:
-    """Return the machine as fast as each class was, alone, within some rounds."""
-    every = frozenset(range(runs.rounds + 1))
+def as_in(machine: Machine, points: Sequence[Job], runs: Runs, near: bool, name: str) -> Machine:
+    """Return the machine as fast as each class was, alone, where its core had the pace that it had beside a job."""
     data = machine.model_dump(mode="json", by_alias=True)
-    for name in CLASSES:
-        alone = [job.name for job in points if job.name.startswith(f"solo {name} ")]
-        then, over_all = runs.within(alone, near, rounds), runs.within(alone, near, every)
-        if then is not None and over_all is not None:
-            row = data["classes"][f"{name}.per_unit"]
-            data["classes"][f"{name}.per_unit"] = {
-                "value": row["value"] * then / over_all,
+    for of in CLASSES:
+        core = int(of not in MATRIX)
+        alone = [job.name for job in points if job.name.startswith(f"solo {of} ")]
+        part = runs.at_paces(alone, near, core, [one.paces[core] for one in runs.at(name, near) if one.paces[core]])
+        if part is not None:
+            row = data["classes"][f"{of}.per_unit"]
+            data["classes"][f"{of}.per_unit"] = {
+                "value": row["value"] * part,
                 **{key: row[key] for key in ("unit", "clock", "confidence", "source")},
             }
     return type(machine).model_validate(data)
@@ -226,7 +226,7 @@ def workload_rows(jobs: dict[str, list[Job]], runs: Runs, machines: dict[bool, M
         if len(of) < 2 or near is None:
             continue
         row |= {"measured_us": middle(of), "halves": abs(middle(of[::2]) / middle(of[1::2]) - 1)}
-        then = as_in(machines[near], jobs["points"], runs, near, runs.rounds_of(chosen.name, near))
+        then = as_in(machines[near], jobs["points"], runs, near, chosen.name)
         row["predicted_us"] = predicted_us(chosen, then)
         row["error"] = row["predicted_us"] / row["measured_us"] - 1
         for name, job in (("serial", serial), ("existing", existing)):
@@ -245,7 +245,7 @@ def pair_rows(jobs: dict[str, list[Job]], runs: Runs, machines: dict[bool, Machi
         of = runs.at(job.name, True)
         if True not in machines or len(of) < REPETITIONS:
             continue
-        then = as_in(machines[True], jobs["points"], runs, True, runs.rounds_of(job.name, True))
+        then = as_in(machines[True], jobs["points"], runs, True, job.name)
         measured, alone = middle(of), predicted_us(job, then, "none")
         rows.append(
             {

@@ -5,7 +5,7 @@
  *
  * It reads lines from standard input: "JOB EXECUTIONS". Each execution is told in a line
  *
- *   run START_NS PROBE_BEFORE_PS PROBE_AFTER_PS then per queue: PREEMPTED WALL_NS CPU_NS
+ *   run START_NS PROBE_BEFORE_PS PROBE_AFTER_PS then per queue: CORE PREEMPTED WALL_NS CPU_NS PACE_NS
  *
  * and its records in lines "QUEUE TASK SLICE PHASE START_NS END_NS"; "end" ends an answer. Threads begin together, at a
  * barrier that they spin on, and spin wherever they wait.
@@ -31,12 +31,13 @@
 #define PROBES (6u)
 #define PASSES (200u)
 #define WARM_NS (UINT64_C(300000))
+#define PACE_UNITS (8u)
 
 /* classes, as in closed_loop.py */
 enum { GEMM, GEMM_STREAM, ADD, NORM, COPY };
 
 typedef struct seen {
-  uint64_t wall_ns, cpu_ns;
+  uint64_t wall_ns, cpu_ns, pace_ns;
   long preempted;
   char pad[128];
 } seen;
@@ -129,10 +130,21 @@ static void look(seen *s) {
   s->wall_ns = clock_of(CLOCK_MONOTONIC);
 }
 
+static void gemm(lane *l);
+
+/* Nanoseconds of a little work that needs nothing but the core: what shares it with others of the host slows it. */
+static uint64_t pace(uint32_t core) {
+  const uint64_t from = clock_of(CLOCK_MONOTONIC);
+  uint32_t k;
+  for (k = 0u; k < PACE_UNITS; k++) gemm(&lanes[core]);
+  return clock_of(CLOCK_MONOTONIC) - from;
+}
+
 static void leave(void *context, uint32_t worker, uint32_t kind) {
   (void)context;
   (void)kind;
   look(&left[worker]);
+  left[worker].pace_ns = pace(core_at[worker]);
 }
 
 /* --- work -------------------------------------------------------------------------------------------------- */
@@ -206,6 +218,7 @@ static int enter(void *context, uint32_t worker, uint32_t kind) {
   (void)kind;
   pin(core_at[worker]);
   warm(core_at[worker]);
+  begun[worker].pace_ns = pace(core_at[worker]);
   look(&begun[worker]); /* who loses its core at the barrier begins late, and that counts */
   if (atomic_fetch_add(&entered, 1u) + 1u == expected) started_ns = clock_of(CLOCK_MONOTONIC);
   while (atomic_load_explicit(&entered, memory_order_acquire) < expected) relax(NULL, 0u);
@@ -339,9 +352,10 @@ static int execute(job *j) {
   (void)printf("run %llu %llu %llu", (unsigned long long)started_ns, (unsigned long long)before,
                (unsigned long long)after);
   for (q = 0u; q < queues; q++)
-    (void)printf(" %ld %llu %llu", left[q].preempted - begun[q].preempted,
+    (void)printf(" %u %ld %llu %llu %llu", (unsigned)core_at[q], left[q].preempted - begun[q].preempted,
                  (unsigned long long)(left[q].wall_ns - begun[q].wall_ns),
-                 (unsigned long long)(left[q].cpu_ns - begun[q].cpu_ns));
+                 (unsigned long long)(left[q].cpu_ns - begun[q].cpu_ns),
+                 (unsigned long long)(begun[q].pace_ns + left[q].pace_ns) / 2u);
   (void)printf("\n");
   for (q = 0u; q < queues; q++) {
     const hexloom_trace trace = hexloom_trace_of(j->run, q);

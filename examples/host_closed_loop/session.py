@@ -50,6 +50,8 @@ class Repetition:
     """One execution: nanoseconds from the start of all threads to the last end, and its records.
 
     ``near`` is None where the cores were moved while it ran. Records are (queue, task, slice, phase, start, end).
+    ``paces`` are nanoseconds of a little work just before and after it, by core, 0 where nothing ran: others on the
+    host share the cores, and slow what runs by half and more.
     """
 
     span_ns: int
@@ -57,6 +59,7 @@ class Repetition:
     clean: bool
     probe_ps: int
     rows: tuple[tuple[int, ...], ...]
+    paces: tuple[int, int] = (0, 0)
 
 
 class Session:
@@ -142,13 +145,14 @@ def build(folder: Path) -> Path:
 
 def _repetition(head: list[int], rows: list[tuple[int, ...]]) -> Repetition:
     start, before, after, *queues = head
-    clean = True
-    for k in range(0, len(queues), 3):
-        preempted, wall, cpu = queues[k : k + 3]
+    clean, paces = True, [0, 0]
+    for k in range(0, len(queues), 5):
+        core, preempted, wall, cpu, paces[core] = queues[k : k + 5]
         clean = clean and preempted == 0 and wall - cpu < max(LOST_NS, LOST_PART * wall)
     near = before < NEAR_PS
     same = near == (after < NEAR_PS)
-    return Repetition(max(row[5] for row in rows) - start, near if same else None, clean, before, tuple(rows))
+    span = max(row[5] for row in rows) - start
+    return Repetition(span, near if same else None, clean, before, tuple(rows), (paces[0], paces[1]))
 
 
 def middle(repetitions: Sequence[Repetition]) -> float:

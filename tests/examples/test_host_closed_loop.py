@@ -160,17 +160,23 @@ def test_what_counts_as_clean(loop: Any) -> None:
     """Nothing preempted, and less lost than 60 us or 1 % of the time; cores that moved count for neither placement."""
     repetition = sys.modules["session"]._repetition  # type: ignore[attr-defined]
     rows = [(0, 0, 0, 2, 1000, 5_001_000)]
-    assert repetition([1000, 50_000, 60_000, 0, 10**7, 10**7 - 90_000], rows).clean
-    assert not repetition([1000, 50_000, 60_000, 0, 10**7, 10**7 - 110_000], rows).clean
-    assert repetition([1000, 50_000, 60_000, 0, 10**6, 10**6 - 59_000], rows).clean
-    assert not repetition([1000, 50_000, 60_000, 1, 10**6, 10**6], rows).clean
-    assert not repetition([1000, 50_000, 60_000, 0, 10**6, 10**6, 2, 10**6, 10**6], rows).clean
-    one = repetition([1000, 50_000, 60_000, 0, 10**6, 10**6], rows)
-    assert (one.span_ns, one.near) == (5_000_000, True)
-    assert repetition([1000, 150_000, 160_000, 0, 1, 1], rows).near is False
-    assert repetition([1000, 50_000, 160_000, 0, 1, 1], rows).near is None
+
+    def seen(*lanes: tuple[int, int, int], after: int = 60_000, before: int = 50_000) -> Any:
+        told = (number for k, lane in enumerate(lanes) for number in (k, *lane, 33_000 + k))
+        return repetition([1000, before, after, *told], rows)
+
+    assert seen((0, 10**7, 10**7 - 90_000)).clean
+    assert not seen((0, 10**7, 10**7 - 110_000)).clean
+    assert seen((0, 10**6, 10**6 - 59_000)).clean
+    assert not seen((1, 10**6, 10**6)).clean
+    assert not seen((0, 10**6, 10**6), (2, 10**6, 10**6)).clean
+    one = seen((0, 10**6, 10**6), (0, 10**6, 10**6))
+    assert (one.span_ns, one.near, one.paces) == (5_000_000, True, (33_000, 33_001))
+    assert seen((0, 1, 1), before=150_000, after=160_000).near is False
+    moved = seen((0, 1, 1), after=160_000)
+    assert (moved.near, moved.paces) == (None, (33_000, 0))
     runs = loop.Runs()
-    runs.add("w", [one, repetition([1000, 50_000, 160_000, 0, 1, 1], rows)])
+    runs.add("w", [one, moved])
     assert (runs.total, runs.clean, runs.moved, len(runs.at("w", True)), len(runs.at("w", False))) == (2, 1, 1, 1, 0)
 
 
@@ -187,7 +193,7 @@ def test_the_program_runs_plans_on_this_host(loop: Any) -> None:
         found = running.run("pair", 3)
         trace = running.trace("pair", found)
     assert len(found) == 3
-    assert all(one.span_ns > 0 and one.probe_ps > 0 for one in found)
+    assert all(one.span_ns > 0 and one.probe_ps > 0 and min(one.paces) > 0 for one in found)
     kinds = [{(row[1], row[3]) for row in one.rows if row[3] == 2} for one in found]
     assert kinds == [{(0, 2), (1, 2)}] * 3, "each task ran once"
     assert {event.name for event in trace if event.kind == "work"} == {"a/x", "b/y"}
@@ -211,25 +217,25 @@ def test_a_baseline_that_was_never_left_alone_leaves_the_verdict_open(
     assert loop.workload_rows(jobs, runs, {True: None})[0]["clean"] == 9
 
 
-def test_a_prediction_is_for_the_rounds_in_which_the_workload_was_left_alone(loop: Any) -> None:
-    """In every second round the host is twice as slow for one class; who ran in these alone is predicted from these."""
+def test_a_prediction_is_for_the_pace_that_the_core_had(loop: Any) -> None:
+    """At every second look a neighbour halves the pace of the second core, and there one class takes twice as long."""
     machine = loop.plans.with_classes(
         loop.load_hw(ROOT / "examples" / "host_closed_loop" / "machine" / "host.yaml"), UNIT_US
     )
-    runs = loop.Runs(rounds=8)
-    for k in range(9):
+    runs = loop.Runs()
+
+    def ran(name: str, span_ns: int, pace: int) -> None:
+        runs.kept.setdefault(name, []).append((0, loop.Repetition(span_ns, True, True, 60_000, (), (32_000, pace))))
+
+    for k in range(21):
         slow = 2 if k % 2 else 1
-        for name, span in (
-            ("solo add 100", 100_000 * slow),
-            ("solo add 330", 330_000 * slow),
-            ("solo norm 100", 7_000),
-        ):
-            runs.kept.setdefault(name, []).append((k, loop.Repetition(span, True, True, 60_000, ())))
-        if k % 2:
-            runs.kept.setdefault("w", []).append((k, loop.Repetition(1, True, True, 60_000, ())))
+        ran("solo add 100", 100_000 * slow, 33_000 * slow + k)
+        ran("solo add 330", 330_000 * slow, 33_000 * slow - k)
+        ran("solo norm 100", 7_000, 33_000 * slow + k)
+        if slow == 2:
+            ran("w", 1, 66_000)
     points = [SimpleNamespace(name=name) for name in ("solo add 100", "solo add 330", "solo norm 100")]
-    assert runs.rounds_of("w", True) == {1, 3, 5, 7} and runs.rounds_of("w", False) == set()
-    then = loop.as_in(machine, points, runs, True, runs.rounds_of("w", True))
+    then = loop.as_in(machine, points, runs, True, "w")
     cost = {name: then.classes[f"{name}.per_unit"].value for name in UNIT_US}
     assert cost == {name: us * 1000 * (2 if name == "add" else 1) for name, us in UNIT_US.items()}
-    assert loop.as_in(machine, points, runs, False, frozenset()) == machine
+    assert loop.as_in(machine, points, runs, False, "w") == machine
