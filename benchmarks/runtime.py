@@ -9,8 +9,8 @@ threads that are started and joined, and with threads that stay. ``looped`` and 
 ``awaited``, in a loop of 20 tasks. Bytes per task are those of a solved example, ``looped_bytes`` those of a periodic
 one for 10^3 and for 10^6 iterations. ``packets`` (of v73, counted in the emulator) are from one kernel to the next one,
 for tasks as in ``dispatch``, ``triggered`` and ``awaited``; ``lines_mean_and_most`` the cache lines of tables that a
-queue comes to with an entry, of these and of the example. ``code_bytes`` are those of this host and of v73, compiled for
-size.
+queue comes to with an entry, of these and of the example. ``code_bytes`` are those of this host and of v73, compiled
+for size.
 ``--quick`` takes fewer executions.
 """
 
