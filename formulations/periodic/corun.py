@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
-from math import ceil
 from typing import TYPE_CHECKING
 
 from hexloom.formulations.exact_lp import minimise
 from hexloom.formulations.flat.guard import Guard
 from hexloom.formulations.limit import Budget
 from hexloom.formulations.periodic.bounds import impossible, recurrence_ticks, shares_of
+from hexloom.formulations.periodic.counted_units import with_counted_units
 from hexloom.formulations.periodic.loop import Dependency, Loop, LoopBuffer, LoopOp, LoopUser
 from hexloom.formulations.periodic.modulo import modulo_schedule
 
@@ -91,13 +91,16 @@ class Body:
 
     ``paced``: what an iteration begins with also waits for the busiest engine, as far as the modulo schedule says that
     it comes later anyway. Where ops slow each other, runs else come close to a steady state and never reach it.
-    ``punctual``: transfers begin when the modulo schedule says, and not when they could.
+    ``tied``: the busiest engine waits for all others, too, where that costs nothing by the modulo schedule; what shares
+    nothing with the rest else runs further and further ahead of it. ``punctual``: transfers begin when the modulo
+    schedule says, and not when they could.
     """
 
     times: tuple[int, ...]
     loop: Loop
     schedule: ModuloSchedule
     paced: bool = False
+    tied: bool = False
     punctual: bool = False
 
 
@@ -172,7 +175,7 @@ def best_mix(
             if seed is not None:
                 budget.spend(MEASURE_S + (left if any(attempt.by != "list" for attempt in result.attempts) else 0))
             found = result.schedule
-            measured = None if found is None else measure(Body(times, loop, found))
+            measured = None if found is None else measure(Body(times, loop, with_counted_units(loop, found)))
             if measured is None:
                 del costs[times]
             else:
@@ -198,24 +201,24 @@ def best_mix(
             looked += 1
 
 
-def _least(loops: Sequence[Loop], found: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Fraction | int]:
+def _least(loops: Sequence[Loop], found: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Fraction]:
     """Return a lower bound on the interval of every body, none for loops that cannot run at all."""
     if any(impossible(loop) is not None for loop in loops):
         return {}
     shares, cycles = [shares_of(loop) for loop in loops], [recurrence_ticks(loop) for loop in loops]
-    costs: dict[tuple[int, ...], Fraction | int] = {}
+    costs: dict[tuple[int, ...], Fraction] = {}
     for times in found:
         asked: list[Fraction] = [n * cycle for n, cycle in zip(times, cycles, strict=True)]
         for what in {what for share in shares for what in share}:
             asked.append(
                 sum((n * share.get(what, Fraction(0)) for n, share in zip(times, shares, strict=True)), Fraction(0))
             )
-        costs[times] = max(1, ceil(max(asked)))
+        costs[times] = max(Fraction(1), *asked)  # not rounded up: larger bodies would seem to gain by less rounding
     return costs
 
 
 def _master(
-    costs: Mapping[tuple[int, ...], Fraction | int], trips: Sequence[int]
+    costs: Mapping[tuple[int, ...], Fraction], trips: Sequence[int]
 ) -> tuple[Fraction, dict[tuple[int, ...], Fraction]] | None:
     columns = list(costs)
     fine = [round(costs[times] * FINE) + sum(times) ** 2 for times in columns]

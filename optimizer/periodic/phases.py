@@ -174,14 +174,31 @@ class Unrolled:
             first = min(runs[i][2] for i in runs)
             leader = min(runs[i][:2] for i in runs if work[i] == most and runs[i][2] == first)
             beats = sorted((ends[i], i) for i in runs if runs[i][:2] == leader)
-            over = [end for end, _ in beats]
             for i in runs:
                 before = self.problem.predecessors[i]
-                if runs[i][:2] == leader or any(q in runs and runs[q][2] == runs[i][2] for q in before):
-                    continue
-                at = bisect_right(over, starts[i]) - 1
-                if at >= 0:
-                    yield beats[at][1], i
+                if runs[i][:2] != leader and not any(q in runs and runs[q][2] == runs[i][2] for q in before):
+                    yield from _last_before(beats, starts[i], i)
+            if phase.body.tied:
+                yield from self._ties(runs, leader, starts, ends)
+
+    def _ties(
+        self,
+        runs: Mapping[int, tuple[Key, int, int]],
+        leader: tuple[Key, int],
+        starts: Mapping[int, int],
+        ends: Mapping[int, int],
+    ) -> Iterator[tuple[int, int]]:
+        """Yield, of all that nobody of its run waits for, who is over before the leader begins once more."""
+        last: dict[tuple[Key, int], list[tuple[int, int]]] = {}
+        for i in runs:
+            after = self.problem.successors[i]
+            if runs[i][:2] != leader and not any(q in runs and runs[q][2] == runs[i][2] for q in after):
+                last.setdefault(runs[i][:2], []).append((ends[i], i))
+        for over in last.values():
+            over.sort()
+            for i in runs:
+                if runs[i][:2] == leader:
+                    yield from _last_before(over, starts[i], i)
 
     def _busiest(self, i: int) -> int:
         """Return for how long an op holds all of some engine."""
@@ -334,6 +351,13 @@ class Unrolled:
         at = self.places[name.split("/", 1)[0]][j]
         ring = self.phases[at.phase].body.schedule.addresses[copy_name(name, at.copy)]
         return ring[at.run % len(ring)]
+
+
+def _last_before(over: Sequence[tuple[int, int]], moment: int, i: int) -> Iterator[tuple[int, int]]:
+    """Yield the last of ``over`` that has ended at ``moment``, as what op ``i`` waits for; none where there is none."""
+    at = bisect_right(over, moment, key=lambda pair: pair[0]) - 1
+    if at >= 0:
+        yield over[at][1], i
 
 
 def handovers(phases: Sequence[Phase]) -> list[tuple[Phase, ...]]:

@@ -185,9 +185,10 @@ def _measure(source: Source, body: Body) -> tuple[Body, Fraction] | None:
 def _steady(source: Source, body: Body) -> tuple[Body, Fraction] | None:
     """Return ``body``, paced if need be, and what a run takes in the long run; None if that is never seen."""
     tasks = tuple(source.trips)
+    paced = replace(body, paced=True)
     for runs in MEASURED:
         count = tuple(times * runs for times in body.times)
-        for way in (body,) if body.paced else (body, replace(body, paced=True)):
+        for way in (body,) if body.paced else (body, paced, replace(paced, tied=True)):
             ran = source.run((Phase(way, tasks, count),))
             repeat = None if ran is None else ran.repeats[0]
             if repeat is not None:

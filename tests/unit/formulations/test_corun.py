@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,10 @@ from hexloom.formulations.bounds import lower_bounds
 from hexloom.formulations.periodic.bounds import least_ii
 from hexloom.formulations.periodic.bounds import lower_bounds as rate_bounds
 from hexloom.formulations.periodic.corun import MOST_BODIES, MOST_TIMES, Body, best_mix, candidates, side_by_side
+from hexloom.formulations.periodic.counted_units import with_counted_units
 from hexloom.formulations.periodic.loop import Dependency, Loop, LoopBuffer, LoopOp, LoopUser
 from hexloom.formulations.periodic.modulo import modulo_schedule
+from hexloom.formulations.periodic.schedule import ModuloSchedule
 from hexloom.formulations.periodic.whole_bounds import whole_bounds
 from hexloom.formulations.problem import Engine, Mode, Scratchpad, Use
 from hexloom.optimizer.check_periodic import check_modulo
@@ -155,6 +158,58 @@ def test_gangs_part_the_time_of_all_others() -> None:
     loop = Loop(name="a", ops=ops, engines=ENGINES, rule="none")
     assert least_ii(rate_bounds(loop)) == 21
     assert modulo_schedule(loop, 1.0, seed=1).ii_ticks == 21
+
+
+def held_at_once(loop: Loop, schedule: ModuloSchedule, runs: int) -> list[tuple[int, int, int]]:
+    """Return (unit, start, end) of all that is held of the counted engine."""
+    found = []
+    for o in loop.ops:
+        for use in o.mode.uses:
+            ring = schedule.units[o.name][use.engine]
+            for k in range(runs):
+                start = schedule.starts[o.name] + k * schedule.ii_ticks
+                assert len(ring[k % len(ring)]) == use.units
+                found += [(unit, start, start + use.ticks) for unit in ring[k % len(ring)]]
+    return found
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(2, 4), st.lists(st.tuples(st.integers(1, 9), st.integers(1, 2)), min_size=1, max_size=4), st.booleans()
+)
+def test_who_holds_a_unit_of_a_counted_engine_holds_it_alone(
+    units: int, ops: list[tuple[int, int]], chained: bool
+) -> None:
+    engines = (Engine(name="own", units=units, kind="resource"),)
+    names = [f"o{k}" for k in range(len(ops))]
+    edges = tuple(Dependency(before=a, after=b) for a, b in pairwise(names)) if chained else ()
+    loop = Loop(
+        name="a",
+        ops=tuple(op(name, "own", ticks, need) for name, (ticks, need) in zip(names, ops, strict=True)),
+        dependencies=edges,
+        engines=engines,
+        rule="none",
+    )
+    schedule = modulo_schedule(loop, 1.0, seed=1, prove=False).schedule
+    assert schedule is not None
+    numbered = with_counted_units(loop, schedule)
+    if not numbered.units:
+        return
+    by_unit: dict[int, list[tuple[int, int]]] = {}
+    for unit, start, end in held_at_once(loop, numbered, 2 * numbered.unroll + 20):
+        by_unit.setdefault(unit, []).append((start, end))
+    for spans in by_unit.values():
+        assert all(end <= start for (_, end), (start, _) in pairwise(sorted(spans)))
+    assert set(by_unit) <= set(range(units))
+
+
+def test_ops_longer_than_the_interval_take_turns_on_a_counted_engine() -> None:
+    loop = Loop(
+        name="a", ops=(op("o", "own", 5),), engines=(Engine(name="own", units=3, kind="resource"),), rule="none"
+    )
+    schedule = with_counted_units(loop, ModuloSchedule(ii_ticks=2, starts={"o": 0}))
+    assert schedule.units == {"o": {"own": ((0,), (1,), (2,))}}
+    assert schedule.unroll == 3
 
 
 def iterations_of(rolled: Rolled, count: int) -> list[dict[Hashable, int]]:

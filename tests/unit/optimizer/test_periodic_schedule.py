@@ -313,3 +313,34 @@ def test_ends_of_few_iterations_are_as_good_as_single_ops() -> None:
             }
         )
         assert schedule.gap == 0 or "bound" in {violation.kind for violation in check_periodic_schedule(raised)}
+
+
+def _stage(name: str, engine: str, us: int, *after: str) -> dict[str, Any]:
+    return {"name": f"{name}{{i}}", "engine": engine, "duration_us": us, "after": list(after)}
+
+
+def test_loops_that_share_nothing_run_side_by_side() -> None:
+    """Loads of 8, and jobs of 7 with work on two units around them: the loads ran ahead, so that no body repeated."""
+    chain = [
+        _stage("p", "own", 5),
+        _stage("m", "hmx", 7, "p{i}"),
+        _stage("q", "own", 4, "m{i}", "r{i-2}"),
+        _stage("r", "own", 5, "q{i}"),
+    ]
+    tasks = (
+        {"name": "a", "ops": [{"for": "i", "count": 833, "ops": chain}]},
+        {"name": "b", "ops": [{"for": "i", "count": 625, "ops": [_stage("l", "dma", 8, "l{i-3}")]}]},
+    )
+    data = workload(*tasks).model_dump(mode="json") | {"engines": [{"name": "own", "units": 2, "kind": "resource"}]}
+    schedule = solve_periodic(Workload.from_data(data, "test"), time_limit_s=1, contention="none", seed=1)
+    assert schedule.gap < 0.01
+    assert schedule.us(schedule.makespan) < 833 * 7 + 50
+
+
+def test_all_units_of_a_counted_engine_are_used() -> None:
+    ops = [_stage("x", "own", 6), _stage("y", "hmx", 3, "x{i}")]
+    data = workload({"name": "t", "ops": [{"for": "i", "count": 900, "ops": ops}]}).model_dump(mode="json")
+    data["engines"] = [{"name": "own", "units": 2, "kind": "resource"}]
+    schedule = solve_periodic(Workload.from_data(data, "test"), time_limit_s=1, contention="none", seed=1)
+    assert schedule.us(schedule.makespan) < 900 * 3 + 20
+    assert schedule.gap < 0.01
