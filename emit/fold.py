@@ -36,17 +36,21 @@ class Key(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A step as it stands in a window: its queue, and what it waits for, by labels."""
+    """A step as it stands in a window: its queue, and what it waits for, by labels and the stretch that has each.
+
+    Where a stretch begins, what a step waits for may be of the stretch before, and counted there: no later one does.
+    """
 
     queue: int
     label: Label
+    stretch: int
     action: Action
     slice: int
-    waits: tuple[tuple[Label, int], ...]
+    waits: tuple[tuple[Label, int, int], ...]
 
     def later(self, advance: dict[str, int]) -> Shown:
         """Return the step that is the same one so many iterations later."""
-        waits = tuple((_later(label, advance), piece) for label, piece in self.waits)
+        waits = tuple((_later(label, advance), stretch, piece) for label, stretch, piece in self.waits)
         return self._replace(label=_later(self.label, advance), waits=waits)
 
 
@@ -214,8 +218,11 @@ class Folded:
         found = []
         for q, step in self._in(start, ticks):
             waits = {} if step.action == "wait" else self.waits[step.op]
-            named = tuple(sorted((self.labels[op], piece) for (op, piece), lanes in waits.items() if q in lanes))
-            found.append(Shown(q, self.labels[step.op], step.action, step.slice, named))
+            named = sorted(
+                (self.labels[op], self.stretch_of(op), piece) for (op, piece), lanes in waits.items() if q in lanes
+            )
+            own = self.stretch_of(step.op)
+            found.append(Shown(q, self.labels[step.op], own, step.action, step.slice, tuple(named)))
         return found
 
     def _reach(self, start: Moment, ticks: Moment) -> int:
