@@ -194,18 +194,38 @@ class Folded:
         """Return how many windows after ``start`` are alike, the most that follow each other, and the first of them.
 
         In each there is an op of every task of the stretch: where a later one has the same interval, its windows are
-        alike, too.
+        alike, too. And a period more comes there and nowhere else: among the ends of another task may be windows, too.
         """
         most = int((self.schedule.makespan - start) // ticks) + 1
         shown = [self._shown(start + i * ticks, ticks) for i in range(most)]
+        stays, comes = self._cut(number)
         first, count, at = 0, 0, 0
         for i, window in enumerate(shown):
             if i == first or window != [one.later(advance) for one in shown[i - 1]]:
                 first = i
             here = {one.label[0] for one in window if one.label[3] != ONCE and self._owner(one.label) == number}
-            if advance.keys() <= here and i - first + 1 > count:
+            around = start + first * ticks <= comes and stays < start + (i + 1) * ticks
+            if around and advance.keys() <= here and i - first + 1 > count:
                 count, at = i - first + 1, first
         return count, at
+
+    def _cut(self, number: int) -> tuple[Moment, Moment]:
+        """Return the last begin of what stays where it is with a period more of a stretch, and the first of what moves.
+
+        Between these is the place for laps. Ops of the stretch say nothing: they are there before and after it.
+        """
+        stretch, grown = self.periodic.stretches[number], self.periodic.grown[number]
+        stays: Moment = -1
+        comes: Moment = self.schedule.makespan
+        for row in () if grown is None else grown.rows:
+            i = self.problem.op_index.get(row.op)
+            if i is None or (self.labels[i][0] in stretch.times and self.labels[i][3] != ONCE):
+                continue
+            if row.start == self.rows[i].start:
+                stays = max(stays, row.start)
+            else:
+                comes = min(comes, self.rows[i].start)
+        return stays, comes
 
     def _in(self, start: Moment, ticks: Moment) -> Iterator[tuple[int, Step]]:
         for q, lane in enumerate(self.orders.lanes):
