@@ -193,7 +193,8 @@ def test_the_program_runs_plans_on_this_host(loop: Any) -> None:
         found = running.run("pair", 3)
         trace = running.trace("pair", found)
     assert len(found) == 3
-    assert all(one.span_ns > 0 and one.probe_ps > 0 and min(one.paces) > 0 for one in found)
+    for one in found:
+        assert min(one.span_ns, one.probe_ps, *one.paces) > 0, one
     kinds = [{(row[1], row[3]) for row in one.rows if row[3] == 2} for one in found]
     assert kinds == [{(0, 2), (1, 2)}] * 3, "each task ran once"
     assert {event.name for event in trace if event.kind == "work"} == {"a/x", "b/y"}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 QUICK, MANY = 60, max(100, int(os.environ.get("HEXLOOM_PLANS", "0")))
 LOOPS = int(os.environ.get("HEXLOOM_PLANS", "0")) // 2
 QUICK_OPS, MOST_OPS = 10, 12
-QUICK_LOOPS = (1, 5, 19)
+QUICK_LOOPS = (1, 4, 19)
 PROOFS, LARGE = max(100, int(os.environ.get("HEXLOOM_PROOFS", "0"))), 40
 MOST_STATES = 30_000
 FEWEST_RUNS = 5
