@@ -34,6 +34,7 @@ import plans
 from session import CLASSES, MATRIX, Job, Repetition, Session, middle, trace_of
 
 from hexloom import load_hw
+from hexloom.hwmodels.sections import BESIDE
 from hexloom.optimizer.errors import InvalidInputError
 from hexloom.optimizer.traces.calibrate import calibrate
 from hexloom.optimizer.traces.first_values import first_values
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hexloom import Machine
+    from hexloom.optimizer.traces.pairs import PairRow
 
 WORKLOADS = 20
 REPETITIONS = 3
@@ -51,7 +53,7 @@ REPETITIONS = 3
 
 LEAST_CLEAN, LEAST_ROUNDS, LEAST_S, MOST_S = 9, 5, 100.0, 180.0
 POINT_RUNS = 40
-"""Most clean repetitions of a point that are fitted to, spread over all rounds."""
+"""Most clean repetitions of a point that are fitted to: those at the best pace, which scatter least."""
 
 MEDIAN_ERROR, WORST_ERROR = 0.05, 0.15
 """What the predictions may be off, and what the halves of the measurements may."""
@@ -88,15 +90,19 @@ class Runs:
         """Return the clean repetitions of a job in one placement."""
         return [one for _, one in self.kept.get(name, ()) if one.near == near]
 
+    def quiet(self, name: str, near: bool) -> list[Repetition]:
+        """Return the clean repetitions of a job in one placement that a fit sees: those at the best pace."""
+        return sorted(self.at(name, near), key=lambda one: max(one.paces))[:POINT_RUNS]
+
     def at_paces(self, names: Sequence[str], near: bool, core: int, paces: Sequence[int]) -> float | None:
-        """Return what jobs take where their core has some ``paces``, as a part of what each takes over all."""
+        """Return what jobs take where their core has some ``paces``, as a part of what each takes in a fit."""
         parts: list[tuple[int, float]] = []
         for name in names:
-            of = self.at(name, near)
-            over_all = median(one.span_ns for one in of) if of else 1
-            parts += [(one.paces[core], one.span_ns / over_all) for one in of]
+            of = self.quiet(name, near)
+            fitted_ns = median(one.span_ns for one in of) if of else 1
+            parts += [(one.paces[core], one.span_ns / fitted_ns) for one in self.at(name, near)]
         alike = [part for pace in paces for _, part in sorted(parts, key=lambda one: abs(one[0] - pace))[:ALIKE]]
-        return median(alike) / median(part for _, part in parts) if alike else None
+        return median(alike) if alike else None
 
     @property
     def clean(self) -> int:
@@ -132,20 +138,27 @@ def rounds(
 def fitted(machine: Machine, points: Sequence[Job], runs: Runs, near: bool) -> tuple[Machine, Any] | None:
     """Return the machine fitted to the clean repetitions of the points in one placement, and what the fit says.
 
-    What the fit refuses stays at the middle of the runs, not at the first look at this host.
+    What the fit refuses stays at the middle of the runs, not at the first look at this host; where these differ too
+    much to say what a class leaves another, that is all.
     """
     seen = []
     for job in points:
-        of = runs.at(job.name, near)
-        step = max(1, len(of) // POINT_RUNS)
+        of = runs.quiet(job.name, near)
         if of:
-            seen.append((job.workload, job.schedule, [trace_of(job, of[::step][:POINT_RUNS])]))
+            seen.append((job.workload, job.schedule, [trace_of(job, of)]))
     try:
-        started, _ = first_values(machine, [Observations(*one) for one in seen])
-        report, better = calibrate(started, seen)
+        started, pairs = first_values(machine, [Observations(*one) for one in seen])
+        report, better = calibrate(_without(started, [row for row in pairs if row.refused]), seen)
     except InvalidInputError:
         return None
     return better, report
+
+
+def _without(machine: Machine, pairs: Sequence[PairRow]) -> Machine:
+    data = machine.model_dump(mode="json", by_alias=True)
+    for row in pairs:
+        data["interference"].pop(f"{row.victim}{BESIDE}{row.cause}")
+    return type(machine).model_validate(data)
 
 
 def as_in(machine: Machine, points: Sequence[Job], runs: Runs, near: bool, name: str) -> Machine:

@@ -37,7 +37,7 @@ UNRUNNABLE = ("cycle", "unit_", "op_", "queue_", "entry_", "mode_", "wait_")
 is a cycle.
 """
 
-PLANS = int(os.environ.get("HEXLOOM_PLANS", "20"))
+PLANS = int(os.environ.get("HEXLOOM_PLANS", "12"))
 """On so many plans the slow test must find each kind of corruption: 1,000 before a release."""
 
 BATCH, MOST_BATCHES = 200, 60
