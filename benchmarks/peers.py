@@ -15,15 +15,15 @@ which rows are behind. ``--groups`` picks some, ``--quick`` ends in under 50 s.
 
 Once on two cores with other work on them, so only ratios count, 20 s a row, against PyJobShop: j30 11 of 13 proven
 against 7, ratio 0.61; j60 5 of 10 against 4, 1.16; both together 0.75; job shops 4 of 4 against 3, 0.82. All of these
-are from before the beam search left its 30 % of the time of bare problems to the solver; since then j60 once, 5 s a
-row: 5 of 10 against 4, 1.14. Own, best of three a row: 18 of 18 each, 0.31 (by CPU time 0.24), at 32 ops 0.56, at 64
-0.39, at 128 0.13; median 25 ms; behind is pairs_64_1, 1.8.
+are from before the beam search left its 30 % of the time of bare problems to the solver; since then j60 once, 4 s a
+row, loaded: 3 of 10 each, 1.03. Own, idle, twice: 18 of 18 each, 0.24, medians 36.5 ms against 155, and 34 against 173;
+all rows together 0.83 s against 4.6; behind is pairs_64_1, 2.4.
 
 Why rows are behind, and what was tried (by CPU time):
 
 - Small instances, with which PyJobShop is done in 50 ms and less (own of 32 ops, the easy half of j30 and j60, ft06):
   our time is not the search, but bounds, list schedules, a plan with its waits, two simulators, attribution and the
-  check in Python, 12 to 40 ms, and 10 ms to send a problem to the process that solves. Tried with gain: heads and tails
+  check in Python, 10 to 33 ms, and 10 ms to send a problem to the process that solves. Tried with gain: heads and tails
   by columns, nothing planned twice (1.7 times together, at 32 and at 128 ops), that process is kept warm, the list
   schedule that is right most often comes first, few others are tried, overtaken solutions are not looked at, no graph
   library. Solving in this process would save the 10 ms, but CP-SAT can hang or crash.
