@@ -194,7 +194,7 @@ def test_the_program_runs_plans_on_this_host(loop: Any) -> None:
         trace = running.trace("pair", found)
     assert len(found) == 3
     for one in found:
-        assert min(one.span_ns, one.probe_ps, *one.paces) > 0, one
+        assert min(one.span_ns, one.probe_ps, max(one.paces)) > 0, one
     kinds = [{(row[1], row[3]) for row in one.rows if row[3] == 2} for one in found]
     assert kinds == [{(0, 2), (1, 2)}] * 3, "each task ran once"
     assert {event.name for event in trace if event.kind == "work"} == {"a/x", "b/y"}
