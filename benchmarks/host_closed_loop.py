@@ -73,8 +73,8 @@ EXISTING_OF_20 = 18
 class Runs:
     """All repetitions of the jobs, and how many were thrown away."""
 
-    kept: dict[str, list[tuple[int, Repetition]]] = field(default_factory=dict)
-    """By job, with the round."""
+    kept: dict[str, list[Repetition]] = field(default_factory=dict)
+    """By job."""
     total: int = 0
     moved: int = 0
     rounds: int = 0
@@ -83,12 +83,11 @@ class Runs:
         """Keep what is clean and did not move."""
         self.total += len(found)
         self.moved += sum(one.near is None for one in found)
-        clean = [(self.rounds, one) for one in found if one.clean and one.near is not None]
-        self.kept.setdefault(name, []).extend(clean)
+        self.kept.setdefault(name, []).extend(one for one in found if one.clean and one.near is not None)
 
     def at(self, name: str, near: bool) -> list[Repetition]:
         """Return the clean repetitions of a job in one placement."""
-        return [one for _, one in self.kept.get(name, ()) if one.near == near]
+        return [one for one in self.kept.get(name, ()) if one.near == near]
 
     def quiet(self, name: str, near: bool) -> list[Repetition]:
         """Return the clean repetitions of a job in one placement that a fit sees: those at the best pace."""
@@ -162,7 +161,7 @@ def _without(machine: Machine, pairs: Sequence[PairRow]) -> Machine:
 
 
 def as_in(machine: Machine, points: Sequence[Job], runs: Runs, near: bool, name: str) -> Machine:
-    """Return the machine as fast as each class was, alone, where its core had the pace that it had beside a job."""
+    """Return the machine as fast as each class was, alone, where its core had the pace it had around a job."""
     data = machine.model_dump(mode="json", by_alias=True)
     for of in CLASSES:
         core = int(of not in MATRIX)
@@ -322,7 +321,7 @@ def attempt(machine: Machine, jobs: dict[str, list[Job]], least: int, seconds: t
     fits = {near: fitted(machine, jobs["points"], runs, near) for near in (True, False)}
     machines = {near: fit[0] for near, fit in fits.items() if fit is not None}
     rows, pairs = workload_rows(jobs, runs, machines), pair_rows(jobs, runs, machines)
-    probes = sorted(one.probe_ps / 1000 for of in runs.kept.values() for _, one in of)
+    probes = sorted(one.probe_ps / 1000 for of in runs.kept.values() for one in of)
     return {
         **verdict(rows, pairs, least),
         "seconds": round(ran_s, 1),
@@ -330,7 +329,7 @@ def attempt(machine: Machine, jobs: dict[str, list[Job]], least: int, seconds: t
         "repetitions": runs.total,
         "clean_share": runs.clean / runs.total,
         "moved_share": runs.moved / runs.total,
-        "near_share": sum(one.near is True for of in runs.kept.values() for _, one in of) / max(1, runs.clean),
+        "near_share": sum(one.near is True for of in runs.kept.values() for one in of) / max(1, runs.clean),
         "hand_over_ns": [round(probes[int(k * (len(probes) - 1))], 1) for k in (0, 0.5, 1)] if probes else [],
         "fits": {
             "near" if near else "far": {

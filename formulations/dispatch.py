@@ -65,11 +65,11 @@ class Dispatch:
         for before, after in policy.guards:
             self.successors[before].append(after)
             self.missing[after] += 1
+        self.foresight = Foresight(problem, policy.priority, self.missing) if policy.foresight else None
+        self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
         self.start: list[float] = [0] * n
         self.moved: list[float] = [0] * n
         self.known: list[float] = [0] * n
-        self.foresight = Foresight(problem, policy.priority, self.missing) if policy.foresight else None
-        self.units: list[tuple[tuple[int, ...], ...]] = [() for _ in range(n)]
         self.busy_until = idle_units(problem, self.now)
         self.shares = ShareState(problem)
         self.pipes = Pipes(problem)

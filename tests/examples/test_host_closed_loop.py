@@ -208,7 +208,7 @@ def test_a_baseline_that_was_never_left_alone_leaves_the_verdict_open(
     jobs = {kind: [SimpleNamespace(name=kind, schedule=plan, work={})] for kind, plan in plans_of.items()}
     jobs["points"] = []
     once = loop.Repetition(100_000, True, True, 60_000, ())
-    runs = loop.Runs(kept={"chosen": [(0, once)] * 9, "existing": [(0, once)] * 9})
+    runs = loop.Runs(kept={"chosen": [once] * 9, "existing": [once] * 9})
     monkeypatch.setattr(loop, "as_in", lambda *_: None)
     monkeypatch.setattr(loop, "predicted_us", lambda *_: 100.0)
     rows = loop.workload_rows(jobs, runs, {True: None})
@@ -226,7 +226,7 @@ def test_a_prediction_is_for_the_pace_that_the_core_had(loop: Any) -> None:
     runs = loop.Runs()
 
     def ran(name: str, span_ns: int, pace: int) -> None:
-        runs.kept.setdefault(name, []).append((0, loop.Repetition(span_ns, True, True, 60_000, (), (32_000, pace))))
+        runs.add(name, [loop.Repetition(span_ns, True, True, 60_000, (), (32_000, pace))])
 
     for k in range(21):
         slow = 2 if k % 2 else 1

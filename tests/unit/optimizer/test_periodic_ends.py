@@ -19,7 +19,8 @@ from hexloom.optimizer.periodic.trial import Source
 from hexloom.optimizer.workload import Workload
 
 if TYPE_CHECKING:
-    from hexloom.formulations.decision import Decision
+    from hexloom.formulations.decision import Decision, Simulated
+    from hexloom.formulations.problem import Problem
     from hexloom.optimizer.periodic.trial import Small
 
 TILES, TOGETHER = 24, 3
@@ -104,13 +105,13 @@ def test_a_plan_at_the_bound_ends_the_search_before_it_begins(monkeypatch: pytes
     bounds = lower_bounds(problem)
     judge, seen = evaluator("none"), 0
 
-    def counting(*of: object) -> object:
+    def counting(problem: Problem, decision: Decision) -> Simulated:
         nonlocal seen
         seen += 1
-        return judge(*of)  # type: ignore[arg-type]
+        return judge(problem, decision)
 
     gap = Fraction(1, 2)
-    found = portfolio.search(problem, bounds, counting, (best,), 5.0, 1, enough_gap=gap)  # type: ignore[arg-type]
+    found = portfolio.search(problem, bounds, counting, (best,), 5.0, 1, enough_gap=gap)
     assert found.best is not None
     assert found.best[0] is best
     assert seen == 1
